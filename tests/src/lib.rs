@@ -21,6 +21,7 @@ mod random_work;
 mod recovery;
 mod sandbox;
 mod table;
+mod test_authority;
 mod transaction;
 mod world;
 
@@ -46,5 +47,6 @@ pub use random_work::{RandomStep, random_steps, random_tree};
 pub use recovery::{Disregarded, InitialState};
 pub use sandbox::Sandbox;
 pub use table::{Table, TableCall, TableCase, is_denied};
+pub use test_authority::TestAuthority;
 pub use transaction::{Draft, Settling, Transaction, Words};
 pub use world::{Daemon, UNASKED, World, binary, tree};

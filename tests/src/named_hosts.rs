@@ -1,12 +1,12 @@
 //! A daemon whose host knows names of the test's own: its `/etc/hosts` is another one, in a mount
 //! namespace of its own. The servers behind the names are the test's, on this host's loopback.
 
-use crate::{Daemon, Mode, Sandbox, World, binary, processes};
+use crate::{Daemon, Mode, Sandbox, TestAuthority, World, binary, processes};
 use palisade_audit::{Connection, ReadError, Reader, Record};
 use palisade_client::{Error, Open, Operator};
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::Write as _,
     net::{TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
@@ -40,21 +40,43 @@ impl NamedHosts {
     /// Starts a daemon with a profile of this text.
     #[must_use]
     pub fn with_profile(mode: Mode, names: &[&str], profile: &str) -> Self {
-        Self::with_arguments(mode, names, profile, &[])
+        Self::start(mode, names, profile, None, &[])
     }
 
     /// Starts a daemon with a profile of this text, and with arguments of the test.
     #[must_use]
     pub fn with_arguments(mode: Mode, names: &[&str], profile: &str, arguments: &[&str]) -> Self {
+        Self::start(mode, names, profile, None, arguments)
+    }
+
+    /// Starts a daemon with a profile of this text, on a host that trusts one more authority.
+    #[must_use]
+    pub fn trusting(
+        mode: Mode,
+        names: &[&str],
+        profile: &str,
+        authority: Option<&TestAuthority>,
+    ) -> Self {
+        Self::start(mode, names, profile, authority, &[])
+    }
+
+    fn start(
+        mode: Mode,
+        names: &[&str],
+        profile: &str,
+        authority: Option<&TestAuthority>,
+        arguments: &[&str],
+    ) -> Self {
         let world = World::new(mode);
         world.add_unasked(PROFILE, profile);
-        let hosts = hosts_file(&world, names);
+        let mut files = vec![(hosts_file(&world, names), Path::new("/etc/hosts"))];
+        files.extend(authority.map(|authority| authority.certificates_file(&world)));
         let run = world.run();
         fs::create_dir(&run).expect("mkdir");
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("chmod");
         world.give(&run);
         let socket = run.join("agent.sock");
-        let mut command = among_names(&world, &hosts, "palisaded");
+        let mut command = among_files(&world, &files, "palisaded");
         command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
         command.arg("--socket").arg(&socket).args(arguments).stdin(Stdio::null());
         let child = command.spawn().expect("start palisaded");
@@ -148,18 +170,27 @@ pub fn hosts_file(world: &World, names: &[&str]) -> PathBuf {
 /// Returns a command that runs a program as the world's user, where `/etc/hosts` is another file.
 #[must_use]
 pub fn among_names(world: &World, hosts: &Path, name: &str) -> Command {
+    among_files(world, &[(hosts.to_owned(), Path::new("/etc/hosts"))], name)
+}
+
+/// Returns a command that runs a program as the world's user, where some files are others.
+fn among_files(world: &World, files: &[(PathBuf, &Path)], name: &str) -> Command {
     let own = world.command(name);
     let (uid, program) = (world.mode.uid().to_string(), binary(name));
     let mut command = Command::new("unshare");
-    let line = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
+    let mounts = files.iter().flat_map(|(file, over)| [file.as_path(), over]);
+    let line = "while [ \"$1\" != end ]; do mount --bind \"$1\" \"$2\" || exit 1; shift 2; done; \
+                shift; exec \"$@\"";
     if rustix::process::geteuid().is_root() {
-        command.args(["--mount", "--propagation", "private", "sh", "-c", line, "sh"]).arg(hosts);
+        command.args(["--mount", "--propagation", "private", "sh", "-c", line, "sh"]);
+        command.args(mounts).arg("end");
         if world.mode == Mode::User {
             command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
         }
     } else {
         let gid = rustix::process::getegid().as_raw();
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line, "sh"]).arg(hosts);
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line, "sh"]);
+        command.args(mounts).arg("end");
         command.args(["unshare", "--user", &format!("--map-user={uid}")]);
         command.arg(format!("--map-group={gid}"));
     }
@@ -188,16 +219,35 @@ impl WebServer {
     /// for as long as the client reads, and everything else with `hello from` and the path.
     #[must_use]
     pub fn start(files: &Path) -> Self {
+        Self::with(files, |stream, seen, files| answer(stream, seen, files))
+    }
+
+    /// Starts a server of the same kind that speaks TLS.
+    #[must_use]
+    pub fn start_tls(files: &Path, settings: Arc<rustls::ServerConfig>) -> Self {
+        Self::with(files, move |stream, seen, files| {
+            let tls = rustls::ServerConnection::new(Arc::clone(&settings));
+            let mut stream = rustls::StreamOwned::new(tls.map_err(std::io::Error::other)?, stream);
+            answer(&mut stream, seen, files)?;
+            stream.conn.send_close_notify();
+            stream.flush()
+        })
+    }
+
+    fn with(
+        files: &Path,
+        serve: impl Fn(TcpStream, &Seen, &Path) -> std::io::Result<()> + Clone + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let port = listener.local_addr().expect("an address").port();
         let seen = Arc::<Seen>::default();
         let (shared, files) = (Arc::clone(&seen), files.to_owned());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (shared, files) = (Arc::clone(&shared), files.clone());
+                let (shared, files, serve) = (Arc::clone(&shared), files.clone(), serve.clone());
                 let Ok(stream) = stream else { return };
                 // A client that disconnects early is the client's affair.
-                std::thread::spawn(move || answer(stream, &shared, &files).unwrap_or_default());
+                std::thread::spawn(move || serve(stream, &shared, &files).unwrap_or_default());
             }
         });
         Self { port, seen }
@@ -216,7 +266,11 @@ impl WebServer {
     }
 }
 
-fn answer(mut stream: TcpStream, seen: &Seen, files: &Path) -> std::io::Result<()> {
+fn answer(
+    mut stream: impl std::io::Read + std::io::Write,
+    seen: &Seen,
+    files: &Path,
+) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     let mut piece = [0; 16 * 1024];
     let end = loop {

@@ -34,8 +34,8 @@ pub struct Connection {
     pub host: CleanText,
     /// The TCP port; 0 for the query of a name, or if it could not be read.
     pub port: u16,
-    /// The way in which the program asked: `lookup`, `connect`, `http`, `socks` or `direct`; empty
-    /// if that is not known.
+    /// The way in which the program asked: `lookup`, `connect`, `http`, `socks`, `direct`, or
+    /// `request` for one on a connection to an inspected host; empty if that is not known.
     pub asked: String,
     /// The decision.
     pub verdict: ConnectionVerdict,

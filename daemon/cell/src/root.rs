@@ -11,7 +11,9 @@ use crate::{
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
 };
 use palisade_plan::{
-    Access, Bind, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs, ceiling,
+    Access, Bind, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
+    authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
+    ceiling,
 };
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags},
@@ -19,7 +21,7 @@ use rustix::{
     mount::UnmountFlags,
 };
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -61,6 +63,10 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
     }
     let own = root.runs.own;
     let mut pieces = resolve_all(root, users)?;
+    if let Some(authority) = &root.authority {
+        let text = trusted(authority)?;
+        pieces.push((TRUSTED_CERTIFICATES.into(), RootEntry::Text(text)));
+    }
     if root.name_servers == NameServers::Session {
         pieces.push((RESOLV_CONF.into(), RootEntry::Text(OWN_NAME_SERVER.to_vec())));
     }
@@ -90,6 +96,25 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
         Some(_) => mapping::check(&root.workspace.path),
         None => Ok(()),
     }
+}
+
+/// Returns the certificates that the session's programs trust: the host's, and that of the session's
+/// own authority.
+fn trusted(authority: &Authority) -> Result<Vec<u8>, StepFailure> {
+    let mut text = Vec::new();
+    for path in HOST_CERTIFICATES {
+        let failed = StepFailure::kernel(format!("read {path}"));
+        let file = match std::fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if skipped(&error) => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        file.take(MAX_HOST_CERTIFICATES).read_to_end(&mut text).map_err(failed)?;
+        break;
+    }
+    text.push(b'\n');
+    text.extend(authority.pem().into_bytes());
+    Ok(text)
 }
 
 /// Resolves every bind with the rights of the session's peer, so that nobody gets a path that they

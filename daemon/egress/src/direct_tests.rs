@@ -30,7 +30,7 @@ impl DirectWorld {
         resolver.set("allowed.test", &[&["127.0.0.1"]]);
         let budget = EgressBudget { connections: 8, upload_bytes: 1 << 20 };
         let rules = AddressRules { named: vec![range("127.0.0.0", 8)], ..AddressRules::default() };
-        let terms = SessionTerms { number: SESSION, budget, rules };
+        let terms = SessionTerms { number: SESSION, budget, rules, inspection: None };
         let session =
             Session::new(terms, Vec::new(), link.clone(), resolver.clone(), Limits::default());
         session.synthetic().address_of(&name("allowed.test")).unwrap();
@@ -52,7 +52,7 @@ impl DirectWorld {
     async fn answer(&self, broker: &palisade_channel::Datagrams) -> Target {
         loop {
             match broker.receive::<EgressReply>() {
-                Ok(Some((EgressReply::Question { session, question, target, asked }, _))) => {
+                Ok(Some((EgressReply::Question { session, question, target, asked, .. }, _))) => {
                     assert_eq!(asked, Asked::Direct);
                     self.link.answer(session, question, self.verdict.clone());
                     return target;

@@ -175,7 +175,10 @@ where
 }
 
 /// Returns the place that a request's `Host` header names; `None` if there is no header.
-pub(crate) fn named_host(headers: &HeaderMap) -> Result<Option<Target>, &'static str> {
+pub(crate) fn named_host(
+    headers: &HeaderMap,
+    default_port: u16,
+) -> Result<Option<Target>, &'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (None, _) => return Ok(None),
@@ -184,13 +187,26 @@ pub(crate) fn named_host(headers: &HeaderMap) -> Result<Option<Target>, &'static
     };
     let unreadable = |_: NameError| "the request's Host header is not a host and a port";
     let text = str::from_utf8(host.as_bytes()).map_err(|_| "the Host header is not UTF-8")?;
-    read_target_or(text, HTTP_PORT).map(Some).map_err(unreadable)
+    read_target_or(text, default_port).map(Some).map_err(unreadable)
+}
+
+/// Sends a request for plain HTTP to its destination.
+pub(crate) async fn forward(open: Open, request: Request<Incoming>) -> Answer {
+    let Open { target, tunnel: _, destination, record } = open;
+    exchange(destination, (&target, HTTP_PORT), record, request).await
 }
 
 /// Sends a request to its destination, and returns the answer as soon as it begins.
-pub(crate) async fn forward(open: Open, mut request: Request<Incoming>) -> Answer {
-    let Open { target, tunnel: _, destination, mut record } = open;
-    if let Err(reason) = readdress(&mut request, &target) {
+pub(crate) async fn exchange<D>(
+    destination: D,
+    (target, default_port): (&Target, u16),
+    mut record: ConnectionRecord,
+    mut request: Request<Incoming>,
+) -> Answer
+where
+    D: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    if let Err(reason) = readdress(&mut request, target, default_port) {
         record.end(Some(reason.to_owned()));
         return refusal(StatusCode::BAD_REQUEST, reason);
     }
@@ -229,12 +245,17 @@ pub(crate) async fn forward(open: Open, mut request: Request<Incoming>) -> Answe
 }
 
 /// Makes a request of a program one of the room's to the destination.
-fn readdress(request: &mut Request<Incoming>, target: &Target) -> Result<(), &'static str> {
+fn readdress(
+    request: &mut Request<Incoming>,
+    target: &Target,
+    default_port: u16,
+) -> Result<(), &'static str> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let path = path.parse().map_err(|_| "the request's path can not be read")?;
     *request.uri_mut() = path;
     *request.version_mut() = Version::HTTP_11;
-    let host = if target.port == HTTP_PORT { target.host.to_string() } else { target.to_string() };
+    let host =
+        if target.port == default_port { target.host.to_string() } else { target.to_string() };
     let host = HeaderValue::from_str(&host).map_err(|_| "the host can not be sent")?;
     remove_one_hop(request.headers_mut());
     request.headers_mut().insert(HOST, host);

@@ -2,7 +2,7 @@
 
 use palisade_channel::{ChannelError, Datagrams};
 use palisade_plan::{
-    egress::{Asked, EgressReply, EgressRequest, EgressVerdict},
+    egress::{Asked, EgressReply, EgressRequest, EgressVerdict, WebRequest},
     host::Target,
     launcher::SessionNumber,
 };
@@ -74,14 +74,13 @@ impl Link {
         &self,
         session: SessionNumber,
         question: u64,
-        target: Target,
-        asked: Asked,
+        (target, asked, request): (Target, Asked, Option<WebRequest>),
         place: &Place,
     ) -> Option<EgressVerdict> {
         let (answer, answered) = oneshot::channel();
         self.waiting().insert((session, question), answer);
         let open = OpenQuestion { link: self, session, question, place };
-        let message = EgressReply::Question { session, question, target, asked };
+        let message = EgressReply::Question { session, question, target, asked, request };
         self.send(message, Some(place.clone()));
         let verdict = answered.await;
         drop(open);

@@ -82,7 +82,7 @@ impl Origin {
         if request.method() == Method::CONNECT || !is_origin_form || !uri.path().starts_with('/') {
             return Err(bad("a request on this connection must have a path only"));
         }
-        match http::named_host(request.headers()).map_err(bad)? {
+        match http::named_host(request.headers(), http::HTTP_PORT).map_err(bad)? {
             Some(host) if host == self.target => Ok(()),
             Some(host) => {
                 let reason =

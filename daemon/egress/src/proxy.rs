@@ -117,7 +117,7 @@ impl ProxyClient {
 fn read_place(request: &Request<Incoming>) -> Result<Target, String> {
     let uri = request.uri();
     let authority = uri.authority().map(|authority| authority.as_str());
-    let host = http::named_host(request.headers())?;
+    let host = http::named_host(request.headers(), http::HTTP_PORT)?;
     if request.method() == Method::CONNECT {
         let authority = authority.ok_or("CONNECT needs a host and a port")?;
         let target = read_target(authority).map_err(|error| error.to_string())?;

@@ -7,7 +7,12 @@ async fn a_published_port_leads_to_that_port_and_its_sockets_are_used_again() {
     let inside = Outside::new().await;
     let rule: Rule = Box::new(move |_, asked| match asked {
         Asked::Published => allow(Tunnel::Any),
-        Asked::Lookup | Asked::Connect | Asked::Http | Asked::Socks | Asked::Direct => deny(),
+        Asked::Lookup
+        | Asked::Connect
+        | Asked::Http
+        | Asked::Socks
+        | Asked::Direct
+        | Asked::Request => deny(),
     });
     let publish = Some(inside.port);
     let mut world = World::new(Conditions { rule, publish, ..Conditions::default() }).await;

@@ -3,8 +3,10 @@
 
 use crate::{
     address::AddressRules,
+    authority::{AuthorityFailure, HostTrust, SessionAuthority},
     confine::{ConfineError, confine},
     dial::{HostResolver, Resolver},
+    inspect::Inspection,
     limits::{Limits, RESOLVER_THREADS},
     link::{self, Link},
     session::{Session, SessionTerms, Socket},
@@ -12,7 +14,7 @@ use crate::{
 use palisade_channel::ChannelError;
 use palisade_plan::{
     BUILD_ID,
-    egress::{EgressReply, EgressRequest, Listener},
+    egress::{AuthorityKey, EgressReply, EgressRequest, Listener},
     launcher::SessionNumber,
 };
 use std::{collections::HashMap, io, os::fd::OwnedFd, sync::Arc};
@@ -42,6 +44,9 @@ pub enum RoomError {
     /// A listener can not be used.
     #[error("a listener of session {0}: {1}")]
     Listener(SessionNumber, #[source] io::Error),
+    /// The authority of a session can not be used.
+    #[error("session {0}: {1}")]
+    Authority(SessionNumber, #[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Confines this process, and serves a broker as the whole of it. The process must have one thread.
@@ -81,8 +86,14 @@ pub async fn serve(
         None => return Ok(()),
     }
     link.send(EgressReply::Welcome { build_id: BUILD_ID.to_owned() }, None);
-    let mut sessions =
-        Sessions { link, resolver, limits, running: HashMap::new(), tasks: JoinSet::new() };
+    let mut sessions = Sessions {
+        link,
+        resolver,
+        limits,
+        trust: Arc::default(),
+        running: HashMap::new(),
+        tasks: JoinSet::new(),
+    };
     while let Some((request, fds)) = end.receive().await? {
         sessions.handle(request, fds)?;
     }
@@ -94,6 +105,7 @@ struct Sessions {
     link: Link,
     resolver: Arc<dyn Resolver>,
     limits: Limits,
+    trust: Arc<HostTrust>,
     running: HashMap<SessionNumber, AbortHandle>,
     tasks: JoinSet<()>,
 }
@@ -102,9 +114,21 @@ impl Sessions {
     fn handle(&mut self, request: EgressRequest, fds: Vec<OwnedFd>) -> Result<(), RoomError> {
         match request {
             EgressRequest::Hello { .. } => Err(RoomError::Order("Hello came twice")),
-            EgressRequest::Open { session, listeners, budget, named, denied, host_ports } => {
+            EgressRequest::Open {
+                session,
+                listeners,
+                budget,
+                named,
+                denied,
+                host_ports,
+                authority,
+            } => {
                 let rules = AddressRules { named, denied, host_ports };
-                self.open(SessionTerms { number: session, budget, rules }, &listeners, fds)
+                let inspection = authority.as_ref().map(|key| self.inspection(key)).transpose();
+                let inspection =
+                    inspection.map_err(|error| RoomError::Authority(session, error.into()))?;
+                let terms = SessionTerms { number: session, budget, rules, inspection };
+                self.open(terms, &listeners, fds)
             }
             EgressRequest::Answer { session, question, verdict } => {
                 self.link.answer(session, question, verdict);
@@ -119,6 +143,11 @@ impl Sessions {
                 Ok(())
             }
         }
+    }
+
+    fn inspection(&self, key: &AuthorityKey) -> Result<Inspection, AuthorityFailure> {
+        let authority = SessionAuthority::new(key)?;
+        Ok(Inspection { authority, trust: Arc::clone(&self.trust) })
     }
 
     fn open(

@@ -40,6 +40,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
         named: Vec::new(),
         denied: Vec::new(),
         host_ports: Vec::new(),
+        authority: None,
     };
     for (request, reason) in [
         (hello, "Hello came twice"),
@@ -52,6 +53,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
                 named: Vec::new(),
                 denied: Vec::new(),
                 host_ports: Vec::new(),
+                authority: None,
             },
             "a session has other listeners than descriptors",
         ),

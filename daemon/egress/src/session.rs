@@ -4,6 +4,7 @@ use crate::{
     address::AddressRules,
     dial::{DialError, Dialler, Resolver},
     direct,
+    inspect::Inspection,
     limits::{Limits, MAX_LOOKUPS},
     link::{Link, Place},
     names, proxy,
@@ -14,7 +15,7 @@ use crate::{
 use palisade_plan::{
     egress::{
         Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, LOOKUP_PORT, Listener,
-        Tunnel,
+        Tunnel, WebRequest,
     },
     host::{Host, HostName, Target},
     launcher::SessionNumber,
@@ -48,6 +49,7 @@ pub(crate) struct SessionTerms {
     pub(crate) number: SessionNumber,
     pub(crate) budget: EgressBudget,
     pub(crate) rules: AddressRules,
+    pub(crate) inspection: Option<Inspection>,
 }
 
 /// A session that is served.
@@ -64,6 +66,7 @@ pub(crate) struct Session {
     synthetic: Mutex<SyntheticNames>,
     /// The sockets for connections into the session.
     pub(crate) inward: Arc<InwardSockets>,
+    inspection: Option<Inspection>,
 }
 
 /// Why a connection is not made.
@@ -98,6 +101,7 @@ impl Session {
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             synthetic: Mutex::default(),
             inward: InwardSockets::new(inward),
+            inspection: terms.inspection,
         })
     }
 
@@ -188,7 +192,7 @@ impl Session {
     /// up by the room.
     pub(crate) async fn may_look_up(&self, name: &HostName, place: &Place) -> bool {
         let target = Target { host: Host::Name(name.clone()), port: LOOKUP_PORT };
-        let verdict = self.consult(target, Asked::Lookup, place).await;
+        let verdict = self.consult((target, Asked::Lookup, None), place).await;
         matches!(verdict, Some((_, EgressVerdict::Allow { .. })))
     }
 
@@ -199,7 +203,30 @@ impl Session {
         asked: Asked,
         place: &Place,
     ) -> Result<Permit, OpenError> {
-        match self.consult(target.clone(), asked, place).await {
+        self.permit((target, asked, None), place).await
+    }
+
+    /// Asks the broker whether a request may be sent to an inspected host.
+    pub(crate) async fn ask_request(
+        self: &Arc<Self>,
+        target: Target,
+        request: WebRequest,
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        self.permit((target, Asked::Request, Some(request)), place).await
+    }
+
+    /// Returns what inspected connections need. The broker sends it if there are inspected hosts.
+    pub(crate) fn inspection(&self) -> Result<&Inspection, String> {
+        self.inspection.as_ref().ok_or_else(|| "the session has no authority".to_owned())
+    }
+
+    async fn permit(
+        self: &Arc<Self>,
+        (target, asked, request): (Target, Asked, Option<WebRequest>),
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        match self.consult((target.clone(), asked, request), place).await {
             Some((question, EgressVerdict::Allow { tunnel, rule: _ })) => {
                 let meter = Meter::new(&self.limits);
                 let record = ConnectionRecord {
@@ -233,12 +260,11 @@ impl Session {
 
     async fn consult(
         &self,
-        target: Target,
-        asked: Asked,
+        asked: (Target, Asked, Option<WebRequest>),
         place: &Place,
     ) -> Option<(u64, EgressVerdict)> {
         let question = self.questions.fetch_add(1, Relaxed);
-        let verdict = self.link.ask(self.number, question, target, asked, place).await;
+        let verdict = self.link.ask(self.number, question, asked, place).await;
         Some((question, verdict?))
     }
 
@@ -284,8 +310,14 @@ pub(crate) struct Open {
 }
 
 impl Permit {
-    /// Makes the connection.
+    /// Makes the connection. To an inspected host only its requests make connections.
     pub(crate) async fn dial(mut self) -> Result<Open, OpenError> {
+        if self.tunnel == Tunnel::Inspected {
+            let target = &self.target;
+            let why = format!("{target} has a net.rule: requests to it must come over TLS");
+            self.record.end(Some(why.clone()));
+            return Err(OpenError::Denied(why));
+        }
         let session = self.record.session.clone();
         let (stream, address) = match session.dialler.dial(&self.target).await {
             Ok(dialled) => dialled,

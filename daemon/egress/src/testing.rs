@@ -182,6 +182,7 @@ impl World {
             named: conditions.named,
             denied: conditions.denied,
             host_ports: conditions.host_ports,
+            authority: None,
         };
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
         broker.send(&request, &fds).unwrap();
@@ -209,6 +210,7 @@ impl World {
             named: vec![range("127.0.0.0", 8)],
             denied: Vec::new(),
             host_ports: Vec::new(),
+            authority: None,
         };
         self.broker.send(&request, &[proxy.as_fd()]).unwrap();
         at
@@ -241,7 +243,7 @@ fn answer_by(broker: Arc<Datagrams>, rule: Rule) -> mpsc::UnboundedReceiver<Egre
     let (sender, replies) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         while let Ok(Some((reply, _))) = broker.receive::<EgressReply>() {
-            if let EgressReply::Question { session, question, target, asked } = &reply
+            if let EgressReply::Question { session, question, target, asked, .. } = &reply
                 && let Some(verdict) = rule(target, *asked)
             {
                 let (session, question) = (*session, *question);

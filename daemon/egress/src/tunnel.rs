@@ -3,6 +3,7 @@
 use crate::{
     hello::{FirstBytes, MAX_HELLO, ServerName, read_first},
     http::{self, HTTP_PORT},
+    inspect,
     limits::Limits,
     link::Place,
     origin,
@@ -20,12 +21,12 @@ use tokio::{
 };
 
 /// A TLS alert: fatal, access denied. Clients show it to people.
-const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 /// A connection that is allowed, and made if its bytes are.
 #[derive(Debug)]
 pub(crate) enum Ready {
-    /// HTTP only: each request makes its own.
+    /// HTTP only, or inspected: each request makes its own.
     Allowed(Permit),
     /// It is made.
     Open(Open),
@@ -49,12 +50,13 @@ impl Ready {
     }
 }
 
-/// Makes an allowed connection, unless it can only be for HTTP requests.
+/// Makes an allowed connection, unless each of its requests makes one.
 pub(crate) async fn prepare(permit: Permit) -> Result<Ready, OpenError> {
-    if permit.tunnel == Tunnel::Checked && permit.target.port == HTTP_PORT {
-        return Ok(Ready::Allowed(permit));
+    match permit.tunnel {
+        Tunnel::Inspected => Ok(Ready::Allowed(permit)),
+        Tunnel::Checked if permit.target.port == HTTP_PORT => Ok(Ready::Allowed(permit)),
+        Tunnel::Checked | Tunnel::Any => permit.dial().await.map(Ready::Open),
     }
-    permit.dial().await.map(Ready::Open)
 }
 
 /// Carries a connection to its end.
@@ -69,11 +71,16 @@ pub(crate) async fn carry<C>(
 {
     let open = match ready {
         Ready::Open(open) => open,
+        Ready::Allowed(permit) if permit.tunnel == Tunnel::Inspected => {
+            return inspect::serve(session, client, permit, place).await;
+        }
         Ready::Allowed(_) => return origin::serve(session, client, ready, asked, place).await,
     };
     let mut client = Metered::new(client, Side::Client, open.record.meter.clone());
     match open.tunnel {
         Tunnel::Any => carry_any(&session, &mut client, open, asked, &place).await,
+        // Such a connection is never made by itself.
+        Tunnel::Inspected => refuse(&session, open, "it is inspected".to_owned(), &place),
         Tunnel::Checked => match first_bytes(&mut client, &session.limits, Vec::new()).await {
             Ok((first, FirstBytes::Hello(name))) => {
                 carry_tls(&session, &mut client, open, first, name, asked, &place).await;
@@ -195,7 +202,7 @@ where
 }
 
 /// Reads until the first bytes of a program have a meaning. `Partial` means that it sends no more.
-async fn first_bytes<C>(
+pub(crate) async fn first_bytes<C>(
     client: &mut C,
     limits: &Limits,
     mut bytes: Vec<u8>,
@@ -225,7 +232,7 @@ where
 }
 
 /// Whether bytes may be the beginning of an HTTP request.
-fn is_http(first: &[u8]) -> bool {
+pub(crate) fn is_http(first: &[u8]) -> bool {
     first.first().is_some_and(u8::is_ascii_uppercase)
 }
 

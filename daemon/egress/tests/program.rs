@@ -74,6 +74,7 @@ impl Program {
             named: vec![loopback],
             denied: Vec::new(),
             host_ports: Vec::new(),
+            authority: None,
         };
         self.send(&request, &[proxy.into()]);
         at

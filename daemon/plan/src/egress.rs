@@ -9,7 +9,10 @@ use crate::{
     launcher::SessionNumber,
 };
 use bincode::{Decode, Encode};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
 /// Most bytes of a message.
 pub const MAX_EGRESS_MESSAGE: usize = 16 * 1024;
@@ -129,6 +132,9 @@ pub enum EgressRequest {
         denied: Vec<NamedAddresses>,
         /// The ports of this host's loopback that [`THIS_HOST`] has.
         host_ports: Vec<u16>,
+        /// The private key of the session's authority, as PKCS #8; `None` if the profile has no
+        /// inspected hosts.
+        authority: Option<AuthorityKey>,
     },
     /// The answer to [`EgressReply::Question`].
     Answer {
@@ -144,6 +150,16 @@ pub enum EgressRequest {
         /// The session.
         session: SessionNumber,
     },
+}
+
+/// The private key of a session's authority. It is never shown.
+#[derive(Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AuthorityKey(pub Vec<u8>);
+
+impl fmt::Debug for AuthorityKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AuthorityKey")
+    }
 }
 
 /// The broker's decision about one connection or lookup.
@@ -171,6 +187,9 @@ pub enum Tunnel {
     /// They may be any protocol: the profile names this port of this host. A ClientHello must still
     /// be for the name that was asked for.
     Any,
+    /// They must be a TLS ClientHello for the name that was asked for. TLS ends in the egress room,
+    /// which asks about each request. Nothing is dialled before that.
+    Inspected,
 }
 
 /// The way in which a program asked.
@@ -190,7 +209,21 @@ pub enum Asked {
     /// A connection of a program of the host to a published port. The target is that port of the
     /// session's loopback.
     Published,
+    /// A request on a connection to an inspected host.
+    Request,
 }
+
+/// A request to an inspected host, as it is judged.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct WebRequest {
+    /// The method.
+    pub method: String,
+    /// The path as the program wrote it, without the query.
+    pub path: String,
+}
+
+/// Most bytes of the path of a request to an inspected host.
+pub const MAX_REQUEST_PATH: usize = 8 * 1024;
 
 /// A message of the egress room.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -210,6 +243,8 @@ pub enum EgressReply {
         target: Target,
         /// The way in which the program asked.
         asked: Asked,
+        /// The request to an inspected host; `None` unless `asked` is [`Asked::Request`].
+        request: Option<WebRequest>,
     },
     /// Nobody waits for the answer to a question any more.
     Withdrawn {

@@ -2,7 +2,7 @@
 //!
 //! A plan contains no identity. The launcher takes that from the client's own socket.
 
-use crate::{Layer, Path, SyscallRule, names::Names, record::Recording};
+use crate::{Layer, Path, SyscallRule, authority::Authority, names::Names, record::Recording};
 use bincode::{Decode, Encode};
 
 /// The access of a session to a path and everything below it.
@@ -183,4 +183,7 @@ pub struct LaunchPlan {
     /// The uid of the session's processes: the peer's or their own. The launcher chooses the
     /// number.
     pub uid: SessionUid,
+    /// The authority of inspected hosts, which the session's programs trust; `None` if the profile
+    /// has no such hosts.
+    pub authority: Option<Authority>,
 }

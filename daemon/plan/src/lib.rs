@@ -4,6 +4,7 @@
 //! The broker resolves a profile into a [`LaunchPlan`]. The launcher checks the plan against the
 //! [`ceiling`], turns it into [`Step`]s and sends those to a cell, which runs them in order.
 
+pub mod authority;
 pub mod ceiling;
 pub mod cell;
 pub mod change;

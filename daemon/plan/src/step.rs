@@ -4,6 +4,7 @@
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Namespace,
     Network, Path, Records, SyscallRule, Tmpfs, Transactions, Upper,
+    authority::{Authority, TRUSTED_CERTIFICATES},
     names::{NameList, Names},
     record::Recording,
 };
@@ -82,6 +83,8 @@ pub struct Root {
     pub proc: ProcView,
     /// The name servers that programs find.
     pub name_servers: NameServers,
+    /// The authority of inspected hosts, for [`TRUSTED_CERTIFICATES`].
+    pub authority: Option<Authority>,
 }
 
 /// The name servers that programs find in [`RESOLV_CONF`].
@@ -375,10 +378,11 @@ pub fn steps(
         }
     };
     let shared: Vec<_> = SHARED.into_iter().filter(own).collect();
-    if runs.is_throwaway()
+    if (runs.is_throwaway() || plan.authority.is_some())
         && let Some(missing) = absent.iter().find(|absent| absent.layer == Layer::Mount)
     {
-        // Nothing would separate the session from the host, whatever the plan allows to be missing.
+        // Nothing would separate a session with a uid of its own from the host, and the session's
+        // certificates have no place, whatever the plan allows to be missing.
         return Err(StepError::Missing(missing.clone()));
     }
 
@@ -424,6 +428,7 @@ pub fn steps(
                     empty: plan.empty.clone(),
                     proc: if own_proc { ProcView::Own } else { ProcView::Host },
                     name_servers,
+                    authority: plan.authority.clone(),
                 })));
             }
             steps.extend(names(plan));
@@ -480,6 +485,10 @@ pub fn steps(
             });
             if name_servers == NameServers::Session {
                 let (path, access) = (RESOLV_CONF.into(), Access::Read);
+                grants.push(Grant { path, access, missing: MissingPath::Refuse });
+            }
+            if plan.authority.is_some() {
+                let (path, access) = (TRUSTED_CERTIFICATES.into(), Access::Read);
                 grants.push(Grant { path, access, missing: MissingPath::Refuse });
             }
         } else {

@@ -181,6 +181,16 @@ impl DifferenceList {
         }
         let deny = (&hosts(&a.net.deny)[..], &hosts(&b.net.deny)[..]);
         self.list("net.deny", less, deny, HostEntry::to_string);
+        for (one, other, (within, beyond), word) in
+            [(a, b, (less, more), "with"), (b, a, (more, less), "without")]
+        {
+            for rule in other.net.rules.iter().map(|said| &said.value) {
+                if one.net.rules.iter().all(|said| said.value != *rule) {
+                    let direction = if one.net.covers_rule(rule) { within } else { beyond };
+                    self.push(direction, "net.rule", format!("{word} {}: {rule}", rule.host));
+                }
+            }
+        }
         let asks = (a.net.ask, b.net.ask);
         self.ordered("net.ask", asks, (asks.0.to_string(), asks.1.to_string()));
         let ports = |net: &Net| net.host.ports.iter().map(|p| p.value.0).collect::<Vec<_>>();

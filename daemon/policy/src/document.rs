@@ -24,7 +24,7 @@ struct KeyPosition {
 }
 
 /// Sections that may occur any number of times.
-const LISTS: [&str; 3] = ["rules", "diagnostics", "who"];
+const LISTS: [&str; 4] = ["rules", "diagnostics", "who", "net.rule"];
 /// Sections that may be written once as `[name]`, or any number of times as `[[name]]`.
 const ONCE_OR_LISTS: [&str; 1] = ["who"];
 

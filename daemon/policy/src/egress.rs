@@ -5,13 +5,14 @@ use crate::{
     Profile,
     net::{
         NetMode,
-        entry::{HostEntry, tunnel},
+        entry::{HostEntry, Hosts, tunnel},
         host::is_this_host,
+        rule::HostRule,
     },
     source::WithOrigin,
 };
 use palisade_plan::{
-    egress::{EgressBudget, NamedAddresses, Tunnel, can_be_direct},
+    egress::{EgressBudget, NamedAddresses, Tunnel, WebRequest, can_be_direct},
     host::{Host, HostName, Target},
 };
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub struct EgressPolicy {
     allow: Vec<HostEntry>,
     deny: Vec<HostEntry>,
     ask: bool,
+    rules: Vec<HostRule>,
     ports: Vec<u16>,
     host_ports: Vec<u16>,
     published: Vec<u16>,
@@ -73,6 +75,7 @@ impl Profile {
             allow: entries(&net.allow),
             deny: entries(&net.deny),
             ask: net.ask,
+            rules: net.rules.iter().map(|said| said.value.clone()).collect(),
             ports: net.direct_ports(),
             host_ports: self.host_ports(),
             published: self.published_ports(),
@@ -96,7 +99,8 @@ impl Profile {
 }
 
 impl EgressPolicy {
-    /// Decides about a connection: denied entries first, then allowed ones, then approvers.
+    /// Decides about a connection: denied entries first, then rules, then allowed entries, then
+    /// approvers.
     #[must_use]
     pub fn decide(&self, target: &Target) -> EgressDecision {
         if let Some(entry) = self.deny.iter().find(|entry| entry.denies(target)) {
@@ -105,6 +109,10 @@ impl EgressPolicy {
         if is_this_host(&target.host) {
             return self.service(target.port);
         }
+        if let Some(rule) = self.rules.iter().find(|rule| rule.is_for(target)) {
+            let rule = format!("net.rule \"{}\"", rule.host);
+            return EgressDecision::Allow { rule, tunnel: Tunnel::Inspected };
+        }
         if let Some(entry) = self.allow.iter().find(|entry| entry.allows(target)) {
             return EgressDecision::Allow { rule: rule(entry), tunnel: tunnel(target.port) };
         }
@@ -112,6 +120,42 @@ impl EgressPolicy {
             return EgressDecision::Ask { tunnel: tunnel(target.port) };
         }
         EgressDecision::Deny { reason: self.missing(target) }
+    }
+
+    /// Decides about a request to an inspected host. A request that the host's rule does not allow is
+    /// denied; approvers are not asked.
+    #[must_use]
+    pub fn decide_request(&self, target: &Target, request: &WebRequest) -> EgressDecision {
+        if let Some(entry) = self.deny.iter().find(|entry| entry.denies(target)) {
+            return EgressDecision::Deny { reason: self.denied(&target.host, entry) };
+        }
+        let Some(rule) = self.rules.iter().find(|rule| rule.is_for(target)) else {
+            let profile = &self.profile;
+            let reason = format!("profile {profile:?} has no net.rule for {target}");
+            return EgressDecision::Deny { reason };
+        };
+        match rule.judge(request) {
+            Ok(pattern) => EgressDecision::Allow {
+                rule: format!("net.rule \"{}\" with \"{pattern}\"", rule.host),
+                tunnel: Tunnel::Checked,
+            },
+            Err(why) => EgressDecision::Deny {
+                reason: format!(
+                    "the net.rule of profile {:?} for \"{}\" does not allow this request: {why}",
+                    self.profile, rule.host
+                ),
+            },
+        }
+    }
+
+    /// Returns the names of the inspected hosts; none: the session needs no authority.
+    #[must_use]
+    pub fn inspected(&self) -> Vec<HostName> {
+        let name = |rule: &HostRule| match &rule.host.hosts {
+            Hosts::Name(name) => Some(name.clone()),
+            Hosts::Below(_) | Hosts::Addresses(_) => None,
+        };
+        self.rules.iter().filter_map(name).collect()
     }
 
     /// Decides about a query for the addresses of a name. It is allowed if a connection to some port
@@ -133,6 +177,9 @@ impl EgressPolicy {
         }
         if let Some(entry) = self.allow.iter().find(|entry| entry.allows_host(&host)) {
             return allow(rule(entry));
+        }
+        if let Some(rule) = self.rules.iter().find(|rule| rule.host.allows_host(&host)) {
+            return allow(format!("net.rule \"{}\"", rule.host));
         }
         if self.ask {
             return allow("net.ask".to_owned());
@@ -249,7 +296,7 @@ pub(crate) fn wanted_entry(target: &Target) -> Option<String> {
     match (tunnel(target.port), &target.host) {
         (Tunnel::Checked, Host::Address(address)) => Some(address.to_string()),
         (Tunnel::Checked, Host::Name(name)) => Some(name.to_string()),
-        (Tunnel::Any, Host::Name(_) | Host::Address(_)) => with_port(target),
+        (Tunnel::Any | Tunnel::Inspected, Host::Name(_) | Host::Address(_)) => with_port(target),
     }
 }
 
@@ -261,5 +308,7 @@ fn rule(entry: &HostEntry) -> String {
     format!("net.allow \"{entry}\"")
 }
 
+#[cfg(test)]
+mod rule_tests;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 //! Pure: no I/O.
 
 mod proxy;
+mod trust;
 
 use crate::{
     Profile, Scene,
@@ -12,6 +13,7 @@ use crate::{
     stack::reach,
     variables::{EnvironmentError, LeftOutVariable, UnwantedVariable, unwanted, variable_name},
 };
+use palisade_plan::authority::TRUSTED_CERTIFICATES;
 use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
 /// The TCP port of DNS.
@@ -73,6 +75,10 @@ impl Profile {
             let proxy = proxy::VARIABLES.iter();
             let proxy = proxy.filter(|(name, _)| !own(&|set| set.eq_ignore_ascii_case(name)));
             variables.extend(proxy.map(|(name, value)| (*name, value.as_bytes())));
+        }
+        if !self.settings.net.rules.is_empty() {
+            let trust = trust::VARIABLES.iter();
+            variables.extend(trust.map(|name| (*name, TRUSTED_CERTIFICATES.as_bytes())));
         }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
         match search {

@@ -62,6 +62,8 @@ pub const KEYS: &[Key] = &[
     key("net.host.ports"),
     key("net.host.sockets"),
     key("net.publish.ports"),
+    key("net.rule.host"),
+    key("net.rule.methods"),
     key("env.path"),
     Key { path: "env.set", takes: AcceptedValues::Names },
     key("env.pass"),

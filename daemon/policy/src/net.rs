@@ -5,12 +5,14 @@
 pub(crate) mod entry;
 pub(crate) mod host;
 pub(crate) mod publish;
+pub(crate) mod rule;
 
 use crate::source::WithOrigin;
 use entry::{HostEntry, WEB_PORTS};
 use host::{HostServices, HostText};
-use palisade_plan::Network;
+use palisade_plan::{Network, host::Target};
 use publish::{PublishText, PublishedPorts};
+use rule::{HostRule, HostRuleText};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 use toml::Spanned;
@@ -72,6 +74,7 @@ pub(crate) struct NetText {
     pub(crate) ask: Option<bool>,
     pub(crate) host: HostText,
     pub(crate) publish: PublishText,
+    pub(crate) rule: Option<Vec<Spanned<HostRuleText>>>,
 }
 
 /// The network access of a session.
@@ -96,6 +99,10 @@ pub(crate) struct Net {
     /// The ports of the session that programs of the host may connect to.
     #[serde(skip_serializing_if = "PublishedPorts::is_empty")]
     pub(crate) publish: PublishedPorts,
+    /// The hosts whose requests are judged one by one in mode `domains`. For them these count, and
+    /// not `allow`.
+    #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rules: Vec<WithOrigin<HostRule>>,
 }
 
 // The form that serde wants.
@@ -121,6 +128,7 @@ impl Net {
             ask: false,
             host: HostServices { ports: Vec::new(), sockets: Vec::new() },
             publish: PublishedPorts { ports: Vec::new() },
+            rules: Vec::new(),
         }
     }
 
@@ -143,9 +151,24 @@ impl Net {
     /// servers, and those that allowed entries and the host's services have.
     pub(crate) fn direct_ports(&self) -> Vec<u16> {
         let named = self.allow.iter().filter_map(|said| said.value.port);
+        let inspected = self.rules.iter().map(|said| said.value.port());
         let of_host = self.host.ports.iter().map(|said| said.value.0);
-        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).chain(of_host).collect();
+        let named = named.chain(inspected).chain(of_host);
+        let ports: BTreeSet<u16> = WEB_PORTS.into_iter().chain(named).collect();
         ports.into_iter().collect()
+    }
+
+    /// Returns the rule for a target, if its requests are judged one by one.
+    pub(crate) fn rule(&self, target: &Target) -> Option<&WithOrigin<HostRule>> {
+        self.rules.iter().find(|said| said.value.is_for(target))
+    }
+
+    /// Whether the settings allow every request that a rule allows.
+    pub(crate) fn covers_rule(&self, rule: &HostRule) -> bool {
+        match self.rules.iter().find(|said| said.value.is_for_host_of(rule)) {
+            Some(said) => said.value.covers(rule),
+            None => self.covers(&rule.entry()),
+        }
     }
 
     /// Whether the settings allow all hosts and ports of an entry without approval.
@@ -205,7 +228,8 @@ impl Net {
         allow.sort_by(|a, b| a.value.cmp(&b.value));
         allow.dedup_by(|a, b| a.value == b.value);
         let ask = self.ask && other.ask;
-        if allow.is_empty() && !ask && !has_services {
+        let rules = self.rules_with(other);
+        if allow.is_empty() && rules.is_empty() && !ask && !has_services {
             let mode = WithOrigin { value: NetMode::Loopback, at: other.mode.at.clone() };
             return Self::without_hosts(mode);
         }
@@ -213,7 +237,28 @@ impl Net {
         let more = other.deny.iter().filter(|said| self.deny.iter().all(|d| d.value != said.value));
         deny.extend(more.cloned());
         deny.sort_by(|a, b| a.value.cmp(&b.value));
-        Self { allow, deny, ask, ..self.clone() }
+        Self { allow, deny, ask, rules, ..self.clone() }
+    }
+
+    /// Returns the rules of both settings, each as narrow as the other makes it. A rule whose host the
+    /// other does not allow at all is left out.
+    fn rules_with(&self, other: &Self) -> Vec<WithOrigin<HostRule>> {
+        let narrowed = |said: &WithOrigin<HostRule>, by: &Self| -> Option<WithOrigin<HostRule>> {
+            let value = match by.rules.iter().find(|one| one.value.is_for_host_of(&said.value)) {
+                Some(one) => said.value.common(&one.value)?,
+                None if by.covers(&said.value.entry()) => said.value.clone(),
+                None => return None,
+            };
+            Some(WithOrigin { value, at: said.at.clone() })
+        };
+        let mut rules: Vec<_> =
+            self.rules.iter().filter_map(|said| narrowed(said, other)).collect();
+        let is_new = |said: &&WithOrigin<HostRule>| {
+            self.rules.iter().all(|one| !one.value.is_for_host_of(&said.value))
+        };
+        rules.extend(other.rules.iter().filter(is_new).filter_map(|said| narrowed(said, self)));
+        rules.sort_by(|a, b| a.value.cmp(&b.value));
+        rules
     }
 }
 

@@ -142,6 +142,8 @@ impl Profile {
             records: Records::Unread,
             // It also knows the user of the session.
             uid: SessionUid::Peer,
+            // It makes an authority, if the profile has inspected hosts.
+            authority: None,
         })
     }
 

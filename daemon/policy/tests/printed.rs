@@ -79,6 +79,7 @@ fn every_other_section_is_printed_as_it_is_written() {
          [net]\nmode = \"domains\"\nallow = [\"a.example:8080\", \"*.b.example\"]\nask = true\n\
          [net.host]\nports = [5432]\nsockets = [\"/run/postgresql/.s.PGSQL.5432\"]\n\
          [net.publish]\nports = [3000]\n\
+         [[net.rule]]\nhost = \"api.c.example\"\nmethods = [\"GET\", \"POST /x/*\"]\n\
          [env]\nset = {{ A = \"1\" }}\npass = [\"TZ\"]\n\
          [limits]\njob_ms = 5\n[layers]\nrequired = [\"landlock\"]\n\
          [tools]\nallow = [\"bash\"]\n[remember]\nscopes = [\"path\"]\nms = 5\n\

@@ -327,6 +327,7 @@ fn root(world: &World) -> Step {
         empty: plan.empty,
         proc: ProcView::Own,
         name_servers: NameServers::Host,
+        authority: None,
     }))
 }
 
@@ -385,6 +386,7 @@ fn a_workspace_reached_through_a_link_is_refused() {
         empty: Vec::new(),
         proc: ProcView::Own,
         name_servers: NameServers::Host,
+        authority: None,
     };
     let steps = vec![Step::Namespaces(vec![Namespace::Mount]), Step::Root(Box::new(root))];
     let (step, why) = Cell::with_steps(steps, Pids::Own).expect_err("refused");

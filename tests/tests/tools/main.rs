@@ -8,6 +8,7 @@ mod endings;
 mod fenced;
 mod files;
 mod frameworks;
+mod inspected_hosts;
 mod jobs;
 mod large;
 mod learn;

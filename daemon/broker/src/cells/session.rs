@@ -1,6 +1,7 @@
 //! A session: created by the launcher, held here by its channels, ended with its connection. Runs
 //! in the broker.
 
+mod authority;
 mod enforced;
 pub(crate) mod error;
 pub(crate) mod made;
@@ -33,6 +34,7 @@ use crate::{
 };
 use palisade_plan::{
     Records,
+    egress::AuthorityKey,
     launcher::{Reply, Request, SessionNumber},
     record::Recording,
 };
@@ -110,6 +112,8 @@ pub(crate) struct Session {
     pub(crate) recording: Recording,
     /// The listeners of the session's network, until an egress room takes them.
     listeners: Mutex<Vec<OwnedFd>>,
+    /// The key of the session's authority; `None` if its profile has no inspected hosts.
+    authority: Option<AuthorityKey>,
     /// The connections that the session was refused.
     pub(crate) refused: Arc<RefusedConnections>,
     state: watch::Receiver<SessionState>,
@@ -195,6 +199,11 @@ impl Session {
     /// Takes the listeners of the session's network.
     pub(crate) fn take_listeners(&self) -> Vec<OwnedFd> {
         std::mem::take(&mut *self.listeners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the key of the session's authority.
+    pub(crate) fn authority(&self) -> Option<AuthorityKey> {
+        self.authority.clone()
     }
 
     /// Returns the calls whose jobs run.

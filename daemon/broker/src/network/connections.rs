@@ -202,6 +202,7 @@ pub(super) const fn name(asked: Asked) -> &'static str {
         Asked::Socks => "socks",
         Asked::Direct => "direct",
         Asked::Published => "published",
+        Asked::Request => "request",
     }
 }
 

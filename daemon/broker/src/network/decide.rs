@@ -7,7 +7,7 @@ use crate::approval::{
     service::ApprovalService,
 };
 use palisade_plan::{
-    egress::{Asked, EgressVerdict, Tunnel},
+    egress::{Asked, EgressVerdict, Tunnel, WebRequest},
     host::{Host, Target},
 };
 use palisade_policy::EgressDecision;
@@ -93,20 +93,18 @@ pub(super) async fn decide(
     approvals: &Arc<ApprovalService>,
     session: &Arc<NetworkSession>,
     target: &Target,
-    asked: Asked,
+    (asked, request): (Asked, Option<&WebRequest>),
     calls: &[CallOverview],
 ) -> EgressVerdict {
     if let Some(why) = approvals.telemetry.audit.fault() {
         let reason = format!("connections are refused while they can not be recorded: {why}");
         return EgressVerdict::Deny { reason };
     }
-    let decision = match (asked, &target.host) {
-        (Asked::Lookup, Host::Name(name)) => session.policy.lookup(name),
-        (Asked::Published, _) => session.policy.decide_inward(target.port),
-        (Asked::Lookup, Host::Address(_))
-        | (Asked::Connect | Asked::Http | Asked::Socks | Asked::Direct, _) => {
-            session.policy.decide(target)
-        }
+    let decision = match (asked, request, &target.host) {
+        (Asked::Lookup, _, Host::Name(name)) => session.policy.lookup(name),
+        (Asked::Published, _, _) => session.policy.decide_inward(target.port),
+        (_, Some(request), _) => session.policy.decide_request(target, request),
+        (_, None, _) => session.policy.decide(target),
     };
     match decision {
         EgressDecision::Allow { rule, tunnel } => EgressVerdict::Allow { rule, tunnel },

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::approval::service::ApprovalService;
 use palisade_plan::{
-    egress::{Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict},
+    egress::{Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, WebRequest},
     host::Target,
     launcher::SessionNumber,
 };
@@ -238,8 +238,8 @@ impl UserRoom {
         };
         match message {
             EgressReply::Welcome { .. } => {}
-            EgressReply::Question { question, target, asked, .. } => {
-                self.question(Arc::clone(session), question, target, asked)?;
+            EgressReply::Question { question, target, asked, request, .. } => {
+                self.question(Arc::clone(session), question, target, (asked, request))?;
             }
             EgressReply::Withdrawn { question, .. } => {
                 let failure = Some("the program did not wait for the answer".to_owned());
@@ -265,8 +265,11 @@ impl UserRoom {
         session: Arc<NetworkSession>,
         question: u64,
         target: Target,
-        asked: Asked,
+        (asked, request): (Asked, Option<WebRequest>),
     ) -> Result<(), NetworkError> {
+        if (asked == Asked::Request) != request.is_some() {
+            return Err(NetworkError::Protocol("it asks about a request without one"));
+        }
         let RoomState::Running { link, .. } = &self.link else { return Ok(()) };
         let (approvals, link) = (Arc::clone(&self.approvals), Arc::clone(link));
         let running = session.calls(&approvals.telemetry);
@@ -276,7 +279,9 @@ impl UserRoom {
             let verdict = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                verdict = decide::decide(&approvals, &session, &target, asked, &running) => verdict,
+                verdict = decide::decide(
+                    &approvals, &session, &target, (asked, request.as_ref()), &running,
+                ) => verdict,
             };
             match (&verdict, asked) {
                 (EgressVerdict::Allow { .. }, Asked::Lookup) => {

@@ -14,7 +14,7 @@ use crate::{
 };
 use palisade_audit::{CleanText, Connection, ConnectionVerdict, Count, LayerDenial};
 use palisade_plan::{
-    egress::{Asked, EgressRequest, LOOKUP_PORT},
+    egress::{Asked, AuthorityKey, EgressRequest, LOOKUP_PORT},
     host::Target,
     launcher::SessionNumber,
 };
@@ -37,6 +37,8 @@ pub(super) struct NetworkSession {
     pub(super) session: Weak<Session>,
     pub(super) policy: EgressPolicy,
     pub(super) listeners: SessionListeners,
+    /// The key of the session's authority, for every room that serves the session.
+    authority: Option<AuthorityKey>,
     pub(super) connections: OpenConnections,
     pub(super) asking: Asking,
     refusals: RefusalCounts,
@@ -64,7 +66,7 @@ impl NetworkSession {
             session.identity(),
             Arc::clone(&session.cwd),
             Arc::clone(&session.refused),
-            (Arc::downgrade(session), policy, listeners),
+            (Arc::downgrade(session), policy, listeners, session.authority()),
         )
     }
 
@@ -73,7 +75,12 @@ impl NetworkSession {
         identity: Arc<SessionIdentity>,
         cwd: Arc<WorkingDirectory>,
         refused: Arc<RefusedConnections>,
-        (session, policy, listeners): (Weak<Session>, EgressPolicy, SessionListeners),
+        (session, policy, listeners, authority): (
+            Weak<Session>,
+            EgressPolicy,
+            SessionListeners,
+            Option<AuthorityKey>,
+        ),
     ) -> Self {
         let (connections, asking, refusals) = Default::default();
         Self {
@@ -84,6 +91,7 @@ impl NetworkSession {
             session,
             policy,
             listeners,
+            authority,
             connections,
             asking,
             refusals,
@@ -100,6 +108,7 @@ impl NetworkSession {
             named: self.policy.named(),
             denied: self.policy.denied_addresses(),
             host_ports: self.policy.host_ports().to_vec(),
+            authority: self.authority.clone(),
         }
     }
 

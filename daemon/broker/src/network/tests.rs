@@ -99,7 +99,8 @@ impl PlayedRoom {
     async fn ask(&self, question: u64, host: &str, asked: Asked) {
         let port = if asked == Asked::Lookup { 0 } else { 443 };
         let target = Target { port, ..target(host) };
-        self.say(&EgressReply::Question { session: 7, question, target, asked }).await;
+        self.say(&EgressReply::Question { session: 7, question, target, asked, request: None })
+            .await;
     }
 
     /// Waits for the answer to a question.
@@ -175,7 +176,7 @@ fn stage(net: &str) -> Stage {
     });
     let refused = Arc::<RefusedConnections>::default();
     let cwd = Arc::new(WorkingDirectory::new(b"/srv/w".to_vec()));
-    let parts = (Weak::new(), policy, listeners);
+    let parts = (Weak::new(), policy, listeners, None);
     let session = Arc::new(NetworkSession::of(7, identity, cwd, Arc::clone(&refused), parts));
     let (sender, started) = mpsc::unbounded_channel();
     let rooms = EgressRooms::new(RoomSource::Test(FakeRooms(sender)), Arc::clone(&approvals));

@@ -57,6 +57,7 @@ fn plan() -> LaunchPlan {
         names: crate::names::Names::default(),
         records: Records::Unread,
         uid: crate::SessionUid::Peer,
+        authority: None,
     }
 }
 

@@ -11,7 +11,7 @@ const BASE: &str = "[net]\nmode = \"domains\"\nask = true\n\
     deny = [\"paste.files.example\", \"10.9.0.0/16\", \"packages.example:80\"]\n";
 
 /// Loads profiles, each with a name, what it extends and its `[net]`.
-fn load(texts: &[(&'static str, &str, &str)]) -> Result<ProfileSet, ProfileError> {
+pub(super) fn load(texts: &[(&'static str, &str, &str)]) -> Result<ProfileSet, ProfileError> {
     let whole = |(name, extends, net): &(&'static str, &str, &str)| {
         let rest = if extends.is_empty() { FILES } else { "" };
         (*name, format!("version = 1\ndescription = \"x\"\n{extends}\n{rest}{net}"))
@@ -21,11 +21,11 @@ fn load(texts: &[(&'static str, &str, &str)]) -> Result<ProfileSet, ProfileError
     ProfileSet::new(texts.iter().map(|(name, text)| Source { name, file: name, text, owner }))
 }
 
-fn policy(net: &str) -> EgressPolicy {
+pub(super) fn policy(net: &str) -> EgressPolicy {
     load(&[("mine", "", net)]).unwrap().get("mine").unwrap().egress().unwrap()
 }
 
-fn target(text: &str) -> Target {
+pub(super) fn target(text: &str) -> Target {
     let (host, port) = text.rsplit_once(':').unwrap();
     let host = match host.parse() {
         Ok(address) => Host::Address(address),
@@ -35,10 +35,11 @@ fn target(text: &str) -> Target {
 }
 
 /// Returns the decision about a connection in one word, and its rule or reason.
-fn decided(policy: &EgressPolicy, text: &str) -> (&'static str, String) {
+pub(super) fn decided(policy: &EgressPolicy, text: &str) -> (&'static str, String) {
     match policy.decide(&target(text)) {
         EgressDecision::Allow { rule, tunnel: Tunnel::Checked } => ("checked", rule),
         EgressDecision::Allow { rule, tunnel: Tunnel::Any } => ("any", rule),
+        EgressDecision::Allow { rule, tunnel: Tunnel::Inspected } => ("inspected", rule),
         EgressDecision::Ask { .. } => ("ask", String::new()),
         EgressDecision::Deny { reason } => ("deny", reason),
     }

@@ -127,13 +127,22 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
     match policy.decide(target) {
         EgressDecision::Allow { rule, tunnel } => {
             found.decision = Decision::Allow;
-            found.at = allowed.and_then(|said| said.at.clone());
+            let inspected = net.rule(target);
+            found.at = match inspected {
+                Some(said) => said.at.clone(),
+                None => allowed.and_then(|said| said.at.clone()),
+            };
             found.rule = format!("{rule} allows it");
-            found.note = match tunnel {
-                Tunnel::Checked => "only TLS and HTTP to this host may be sent",
-                Tunnel::Any => "anything may be sent there",
-            }
-            .to_owned();
+            found.note = match (inspected, tunnel) {
+                (Some(said), _) => format!(
+                    "TLS ends in the egress room, and of the requests {} are allowed",
+                    said.value
+                ),
+                (None, Tunnel::Any) => "anything may be sent there".to_owned(),
+                (None, Tunnel::Checked | Tunnel::Inspected) => {
+                    "only TLS and HTTP to this host may be sent".to_owned()
+                }
+            };
         }
         EgressDecision::Ask { .. } => {
             found.decision = Decision::Ask;

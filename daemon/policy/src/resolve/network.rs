@@ -1,5 +1,7 @@
 //! Resolves `[net]` of a profile file over the profile that it extends. Pure: no I/O.
 
+mod rules;
+
 use super::{
     laxer::{WIDEN, laxer},
     services,
@@ -44,6 +46,7 @@ pub(super) fn network(
         ("net.ask", NetMode::Domains, written.ask.is_some()),
         ("net.host.ports", NetMode::Domains, written.host.ports.is_some()),
         ("net.publish.ports", NetMode::Domains, written.publish.ports.is_some()),
+        ("net.rule", NetMode::Domains, written.rule.is_some()),
     ];
     let misplaced = |(_, of, given): &(_, NetMode, bool)| *given && *of != mode.value;
     if let Some((key, of, _)) = given.into_iter().find(misplaced) {
@@ -115,7 +118,10 @@ fn domains(
         return Err(laxer(document, "net.ask", why));
     }
     let allow = allow(document, base, written.allow.as_ref(), widening)?;
-    if allow.is_empty() && !ask && net.host.ports.is_empty() && net.publish.is_empty() {
+    let rules =
+        rules::rules(document, base, written.rule.as_deref().unwrap_or_default(), widening)?;
+    let has_services = !net.host.ports.is_empty() || !net.publish.is_empty();
+    if allow.is_empty() && rules.is_empty() && !ask && !has_services {
         let why = "is \"domains\", but no host is allowed and none is asked about";
         let name = "name hosts, such as `allow = [\"packages.example\"]`, set `ask = true`, or \
                     set `mode = \"loopback\"`";
@@ -135,7 +141,8 @@ fn domains(
             return Err(document.wrong_at(start, ALLOW, why, "leave one of the two out"));
         }
     }
-    let net = Net { allow, deny, ask, ..net };
+    rules::check_denied(document, written.rule.as_deref().unwrap_or_default(), &deny)?;
+    let net = Net { allow, deny, ask, rules, ..net };
     let ports = net.direct_ports().len();
     if ports > MAX_DIRECT_PORTS {
         let why = format!("has, with 80, 443 and net.host.ports, {ports} different ports");

@@ -51,6 +51,8 @@ pub(crate) enum SessionError {
     Silent(u64),
     #[error("the cell could not be requested: {0}")]
     Io(#[from] io::Error),
+    #[error("the authority for the hosts of net.rule could not be made: {0}")]
+    Authority(#[source] io::Error),
 }
 
 /// Describes a failed step. A failure that is the workspace's is described without the step.
@@ -156,7 +158,7 @@ impl From<SessionError> for WireError {
             | SessionError::Silent(_) => {
                 (ErrorCode::CellFailed, "`palisade doctor` shows what this host can enforce".into())
             }
-            SessionError::Io(_) => (ErrorCode::CellFailed, "see the daemon's log".into()),
+            SessionError::Io(_) | SessionError::Authority(_) => (ErrorCode::CellFailed, "see the daemon's log".into()),
         };
         Self::new(code, error.to_string(), hint)
     }

@@ -1,7 +1,7 @@
 //! Makes a session: requests a cell from the launcher, and waits for the cell to report that it is
 //! confined. Runs in the broker.
 
-use super::{Session, SessionState, attend, end, made::ConfinedCell};
+use super::{Session, SessionState, attend, authority, end, made::ConfinedCell};
 use crate::{
     base::{
         census::CountedKind,
@@ -98,6 +98,11 @@ pub(crate) async fn begin(
         host.census.enroll(CountedKind::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let mut plan = profile.plan(&scene)?;
     plan.uid = uid;
+    let inspected = profile.egress().map(|policy| policy.inspected()).unwrap_or_default();
+    let authority = authority::make(&inspected).map_err(SessionError::Authority)?.map(|made| {
+        plan.authority = Some(made.1);
+        made.0
+    });
     let unguarded = profile.unguarded(&scene)?;
     let shell_search = lookup::shell_path(profile, &scene)?;
     plan.recording = match profile.observed_under() {
@@ -203,6 +208,7 @@ pub(crate) async fn begin(
         recording,
         launcher,
         listeners: Mutex::new(made.listeners),
+        authority,
         refused: Arc::default(),
         state,
         aborted: AtomicBool::new(false),
