@@ -61,7 +61,8 @@ impl CallTool {
     async fn attempt(&self) -> Result<u8, Failure> {
         let arguments = object(self.arguments()?)?;
         let open = self.session.terms.open()?;
-        let (client, asking) = asking::connect_for(&self.session.terms).await?;
+        let (client, asking) =
+            asking::connect_for(&self.session.terms, self.session.linger()).await?;
         let status = match client.open(open).await {
             Ok(session) => self.call(&session, arguments).await,
             Err(error) => Err(error.into()),

@@ -5,13 +5,14 @@ use crate::{
     approve::person::{self, ApproverMode, Person},
     approve::terminal::{self, Terminal},
     failure::Failure,
+    linger::{self, Linger},
     paint::{Paint, Style},
     print,
 };
 use palisade_client::{CallResult, Client, Registration};
 use palisade_options::{
     Connection, SessionTerms,
-    connect::{self, DaemonChoice},
+    connect::{self, DaemonChoice, PrivateReason},
 };
 use std::io::IsTerminal as _;
 use tokio::task::AbortHandle;
@@ -36,27 +37,41 @@ pub(crate) async fn connect(
 }
 
 /// Connects to make one call in a session on these terms. A private daemon loads only the session's
-/// profile, and prepares nothing for another call.
+/// profile. It is one that earlier commands left running, or is left running for later ones, except if
+/// approval requests are shown at the terminal. Then it is this command's own, and prepares nothing for
+/// another call.
 pub(crate) async fn connect_for(
     terms: &SessionTerms,
+    linger: Linger,
 ) -> Result<(Client, Option<TerminalApprover>), Failure> {
-    let found = match connect::find(&terms.connection).await? {
-        DaemonChoice::Private(private, why) => {
-            let profile = terms.profile.as_deref();
-            DaemonChoice::Private(private.only_profile(profile).one_call(), why)
-        }
-        running @ DaemonChoice::Running(_) => running,
+    let rest = linger.rest()?;
+    let (private, why) = match connect::find(&terms.connection).await? {
+        DaemonChoice::Private(private, why) => (private, why),
+        running @ DaemonChoice::Running(_) => return start(running).await,
     };
-    start(found).await
+    let profile = terms.profile.as_deref();
+    let rest = rest.filter(|_| why != PrivateReason::Profiles && here().is_none());
+    if let Some(rest) = rest
+        && let Some(client) = linger::connect(&private, profile, rest).await
+    {
+        tell(why);
+        return Ok((client, None));
+    }
+    start(DaemonChoice::Private(private.only_profile(profile).one_call(), why)).await
+}
+
+/// Tells the user why the daemon is private, if they should know.
+fn tell(why: PrivateReason) {
+    if let Some(notice) = why.notice() {
+        print::note(&format!("note: {notice}"));
+    }
 }
 
 async fn start(found: DaemonChoice) -> Result<(Client, Option<TerminalApprover>), Failure> {
     let private = match found {
         DaemonChoice::Running(client) => return Ok((client, None)),
         DaemonChoice::Private(private, why) => {
-            if let Some(notice) = why.notice() {
-                print::note(&format!("note: {notice}"));
-            }
+            tell(why);
             private
         }
     };

@@ -20,6 +20,7 @@ const SUBCOMMANDS: [&str; 27] = [
     "grants",
     "tx",
     "status",
+    "stop",
     "jobs",
     "net",
     "sessions",
