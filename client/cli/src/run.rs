@@ -121,9 +121,10 @@ impl Run {
     async fn attempt(&self) -> Result<u8, Failure> {
         let open = self.session.terms.open()?;
         let variables = variables(&self.env, |name| std::env::var_os(name))?;
-        let (client, asking) =
-            asking::connect_for(&self.session.terms, self.session.linger()).await?;
-        let status = match client.open(open).await {
+        let terms = &self.session.terms;
+        let (client, asking, session) =
+            asking::open_for(terms, self.session.linger(), open).await?;
+        let status = match session {
             Ok(session) => self.call(&session, variables).await,
             Err(error) => Err(error.into()),
         };

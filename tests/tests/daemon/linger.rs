@@ -125,6 +125,16 @@ fn the_next_command_uses_the_daemon_and_stop_ends_it() {
         rooms::until("no program of a session is left", || {
             rooms::Rooms::of(u32::try_from(daemon).unwrap()).payload.is_empty()
         });
+        // Its record is there at once.
+        let result = commands.run_by(r#"exec "$@""#, &["--json", "--", "exit 7"]).stdout;
+        let result: serde_json::Value = serde_json::from_slice(&result).unwrap();
+        let call = result["call_id"].as_str().unwrap().to_owned();
+        let shown = commands
+            .world
+            .mode
+            .act(|| commands.command("palisade").args(["audit", "show", &call]).output().unwrap());
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains("exit 7") && shown.contains("command_failed"), "{mode:?}: {shown}");
         assert!(commands.tell("status").contains("\nlingering 1 left running"));
         assert!(commands.tell("doctor").contains("\nlingering 1 left running"));
         assert_eq!(commands.tell("stop"), "ended 1 daemon\n");
@@ -366,12 +376,14 @@ fn nobody_else_is_served_and_an_open_directory_is_not_used() {
         let other = palisade_tests::act_as(4343, || UnixStream::connect(&socket));
         assert_eq!(other.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
     }
-    // No session can work in the directory of the sockets.
+    // No session can work in the directory of the sockets, whichever daemon it is of.
     let directory = commands.world.run();
-    let refused = commands
-        .run_by(r#"exec "$@""#, &["--workspace", directory.to_str().unwrap(), "--", "true"]);
-    assert_eq!(refused.status.code(), Some(125));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("belongs to the daemon"));
+    let in_it = ["--workspace", directory.to_str().unwrap(), "--", "true"];
+    for words in [&in_it[..], &[&["--no-linger"], &in_it[..]].concat()] {
+        let refused = commands.run_by(r#"exec "$@""#, words);
+        assert_eq!(refused.status.code(), Some(125));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("belongs to the daemon"));
+    }
     commands.tell("stop");
     for open in [0o750, 0o755, 0o1777] {
         fs::set_permissions(commands.world.run(), fs::Permissions::from_mode(open)).unwrap();

@@ -9,7 +9,7 @@ use crate::{
     paint::{Paint, Style},
     print,
 };
-use palisade_client::{CallResult, Client, Registration};
+use palisade_client::{CallResult, Client, Error, ErrorCode, Open, Registration, Session};
 use palisade_options::{
     Connection, SessionTerms,
     connect::{self, DaemonChoice, PrivateReason},
@@ -36,28 +36,50 @@ pub(crate) async fn connect(
     start(connect::find(options).await?).await
 }
 
-/// Connects to make one call in a session on these terms. A private daemon loads only the session's
+/// Opens a session on these terms, to make one call in it. A private daemon loads only the session's
 /// profile. It is one that earlier commands left running, or is left running for later ones, except if
 /// approval requests are shown at the terminal. Then it is this command's own, and prepares nothing for
 /// another call.
-pub(crate) async fn connect_for(
+pub(crate) async fn open_for(
     terms: &SessionTerms,
     linger: Linger,
-) -> Result<(Client, Option<TerminalApprover>), Failure> {
+    open: Open,
+) -> Result<(Client, Option<TerminalApprover>, Result<Session, Error>), Failure> {
     let rest = linger.rest()?;
     let (private, why) = match connect::find(&terms.connection).await? {
         DaemonChoice::Private(private, why) => (private, why),
-        running @ DaemonChoice::Running(_) => return start(running).await,
+        DaemonChoice::Running(client) => {
+            let session = client.open(open).await;
+            return Ok((client, None, session));
+        }
     };
     let profile = terms.profile.as_deref();
     let rest = rest.filter(|_| why != PrivateReason::Profiles && here().is_none());
     if let Some(rest) = rest
         && let Some(client) = linger::connect(&private, profile, rest).await
     {
-        tell(why);
-        return Ok((client, None));
+        let session = client.open(open.clone()).await;
+        if !session.as_ref().is_err_and(is_of_the_daemon) {
+            tell(why);
+            return Ok((client, None, session));
+        }
     }
-    start(DaemonChoice::Private(private.only_profile(profile).one_call(), why)).await
+    let private = private.only_profile(profile).one_call();
+    let (client, asking) = start(DaemonChoice::Private(private, why)).await?;
+    let session = client.open(open).await;
+    Ok((client, asking, session))
+}
+
+/// Whether a session was refused because of the state that the daemon is in: it ends, or has as many
+/// sessions as it may.
+fn is_of_the_daemon(error: &Error) -> bool {
+    match error.wire() {
+        Some(wire) => matches!(
+            wire.code,
+            ErrorCode::LimitReached | ErrorCode::ShuttingDown | ErrorCode::LauncherGone
+        ),
+        None => true,
+    }
 }
 
 /// Tells the user why the daemon is private, if they should know.
@@ -118,7 +140,7 @@ fn advice(result: &CallResult) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_client::{Checkpoint, ErrorCode, WireError};
+    use palisade_client::{Checkpoint, WireError};
 
     #[test]
     fn only_where_nobody_could_be_asked_is_it_said_how() {

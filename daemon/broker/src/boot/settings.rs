@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) operator_door: OperatorEndpoint,
     /// The time without clients after which a daemon that a command left running ends.
     pub(crate) linger: Option<Duration>,
-    /// The directory of the sockets of such daemons, once it is known.
+    /// The directory of the sockets of such daemons, if there is one.
     pub(crate) lingers_in: Option<PathBuf>,
     /// The socket for providers; `None` in a private daemon.
     pub(crate) provider_door: Option<PathBuf>,
@@ -189,7 +189,7 @@ impl Settings {
             door,
             operator_door,
             linger: options.linger_ms.map(Duration::from_millis),
-            lingers_in: None,
+            lingers_in: by.lingering_sockets(),
             provider_door,
             profiles: ProfilePlaces { given, usual, only: options.only_profile, by, offered },
             state,

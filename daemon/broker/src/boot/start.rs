@@ -125,7 +125,7 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
     }
     let filter = log_to_stderr(&settings);
     let (entrance, beside) = doors::open(&settings)?;
-    settings.lingers_in = entrance.lingering_directory();
+    settings.lingers_in = entrance.lingering_directory().or(settings.lingers_in);
     let reach = settings.reach();
     let effective = settings.effective.clone();
     let reloader = Reloader::new(options, by, reach.clone(), effective, filter);
