@@ -1,11 +1,11 @@
-//! A private daemon for one client: finds the program, starts it on one end of a socket pair, and
-//! ends it with the connection. The only file of this crate that starts a process.
+//! A private daemon: finds the program, starts it on one end of a socket pair for one client and ends
+//! it with the connection, or starts it in the background on a listening socket. The only file of this crate that starts a process.
 
 use crate::{Client, Error, Operator, link::Link};
 use palisade_programs::{INSTALLED, NotFound, Search};
 use std::{
     ffi::{OsStr, OsString},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::net::UnixListener},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -25,6 +25,10 @@ const COMMANDS: &str = "/usr/bin";
 /// The directory in which a debug build was made. A release build contains nothing about the
 /// machine that built it.
 const BUILT: Option<&str> = option_env!("PALISADE_BUILD_DIRECTORY");
+
+/// The programs that the daemon starts. It finds them beside itself, or where packages install them.
+const ROOMS: [&str; 4] =
+    ["palisade-launcher", "palisade-cell", "palisade-analyst", "palisade-egress"];
 
 /// The time that an embedded daemon may take to end by itself.
 const GRACE: Duration = Duration::from_secs(60);
@@ -128,6 +132,56 @@ impl Embedded {
         Client::with_operator(self).await
     }
 
+    /// Starts the daemon in the background for all clients of a listening socket that belong to this
+    /// user. It ends after `rest` without a client. It leaves this process's session, keeps no descriptor
+    /// of this process, and has no environment but `variables`. Its messages are lost.
+    ///
+    /// # Errors
+    /// [`Error::DaemonNotFound`] or [`Error::DaemonNotStarted`]. A daemon that starts and fails closes
+    /// the socket.
+    #[allow(clippy::disallowed_methods, reason = "the one file of the client that starts a room")]
+    pub fn linger(
+        self,
+        listener: UnixListener,
+        rest: Duration,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<(), Error> {
+        let path = self.path()?;
+        let failed = |source| Error::DaemonNotStarted { path: path.clone(), source };
+        let mut command = std::process::Command::new(std::path::absolute(&path).map_err(failed)?);
+        // The process is not waited for. It outlives this one, and somebody else reaps it.
+        command
+            .args(["--embedded", "--linger-ms", &rest.as_millis().to_string()])
+            .args(&self.arguments)
+            .env_clear()
+            .envs(variables)
+            .current_dir("/")
+            .stdin(OwnedFd::from(listener))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map(drop)
+            .map_err(failed)
+    }
+
+    /// Returns the paths at which the daemon's programs may be: its own, and those that it starts.
+    ///
+    /// # Errors
+    /// [`Error::DaemonNotFound`].
+    pub fn programs(&self) -> Result<Vec<PathBuf>, Error> {
+        let daemon = self.path()?;
+        let directories = daemon.parent().into_iter().chain([Path::new(INSTALLED)]);
+        let rooms = directories.flat_map(|directory| ROOMS.map(|name| directory.join(name)));
+        Ok([daemon.clone()].into_iter().chain(rooms).collect())
+    }
+
+    fn path(&self) -> Result<PathBuf, Error> {
+        match &self.program {
+            Some(path) => Ok(path.clone()),
+            None => find(std::env::var_os("PALISADE_DAEMON"), &Places::of_this_process()),
+        }
+    }
+
     pub(crate) fn spawn(&self) -> Result<(UnixStream, Daemon), Error> {
         let (stream, theirs) = pair()?;
         Ok((stream, self.spawn_on(theirs, None)?))
@@ -140,10 +194,7 @@ impl Embedded {
 
     #[allow(clippy::disallowed_methods, reason = "the one file of the client that starts a room")]
     fn spawn_on(&self, agent: OwnedFd, operator: Option<OwnedFd>) -> Result<Daemon, Error> {
-        let path = match &self.program {
-            Some(path) => path.clone(),
-            None => find(std::env::var_os("PALISADE_DAEMON"), &Places::of_this_process())?,
-        };
+        let path = self.path()?;
         let mut command = std::process::Command::new(&path);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command

@@ -142,6 +142,13 @@ impl World {
         self.directory.path().join("profiles")
     }
 
+    /// Returns the configuration directory of an ordinary user, which does not exist unless a test makes
+    /// it.
+    #[must_use]
+    pub fn user_configuration(&self) -> PathBuf {
+        self.directory.path().join("config/palisade")
+    }
+
     /// Adds a profile. Where it has the default timeout of a call, it gets ten times that: on busy
     /// cores, a debug build may need longer than people would wait.
     pub fn add_profile(&self, name: &str, text: &str) {
@@ -172,7 +179,8 @@ impl World {
             .env("HOME", self.directory.path())
             .env("XDG_STATE_HOME", self.state())
             .env("XDG_CONFIG_HOME", self.directory.path().join("config"))
-            .env("XDG_RUNTIME_DIR", self.directory.path().join("run"))
+            .env("XDG_RUNTIME_DIR", self.run())
+            .env("PALISADE_LINGER", "none")
             .current_dir(self.workspace());
         command
     }

@@ -61,8 +61,10 @@ impl CallTool {
     async fn attempt(&self) -> Result<u8, Failure> {
         let arguments = object(self.arguments()?)?;
         let open = self.session.terms.open()?;
-        let (client, asking) = asking::connect_for(&self.session.terms).await?;
-        let status = match client.open(open).await {
+        let terms = &self.session.terms;
+        let (client, asking, session) =
+            asking::open_for(terms, self.session.linger(), open).await?;
+        let status = match session {
             Ok(session) => self.call(&session, arguments).await,
             Err(error) => Err(error.into()),
         };

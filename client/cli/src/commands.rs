@@ -4,7 +4,7 @@ use crate::{
     analyze, approve, attempt, audit, call, complete, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
-    jobs, man, mcp, net,
+    jobs, linger, man, mcp, net,
     operator::{answer, forget, grants, kill, pending, sessions, top, tx},
     output, print, profile, run, setup, shell, status, tools, why,
 };
@@ -27,7 +27,8 @@ Examples:
   palisade doctor                             what this host can enforce
 
 If no --socket or $PALISADE_SOCKET is given and no daemon is running, a private daemon with the same
-confinement is started for this command and ends with it.
+confinement is started for this command. It ends with the command, or serves this user's next ones and
+ends after five minutes without one: see palisade run and palisade stop.
 
 Colours are used only on a terminal, and not if NO_COLOR is set."
 )]
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Grants(grants::GrantsCommand),
     Tx(tx::Tx),
     Status(status::ShowStatus),
+    Stop(linger::stop::Stop),
     Jobs(jobs::ShowJobs),
     Net(net::ShowConnections),
     Sessions(sessions::ShowSessions),
@@ -136,6 +138,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Grants(grants) => grants.perform().await,
             Command::Tx(tx) => tx.perform().await,
             Command::Status(status) => status.perform().await,
+            Command::Stop(stop) => stop.perform().await,
             Command::Jobs(jobs) => jobs.perform().await,
             Command::Net(net) => net.perform().await,
             Command::Sessions(sessions) => sessions.perform().await,

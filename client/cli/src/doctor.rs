@@ -4,6 +4,7 @@ mod prove;
 
 use crate::{
     failure::Failure,
+    linger,
     paint::{self, Paint, Style, harmless},
     print,
     receipt::{self, Detail},
@@ -87,7 +88,9 @@ impl Doctor {
         if self.json {
             print::json(&report(&status, daemon, &trial))?;
         } else {
-            print::bytes(text(&status, daemon, &trial, paint::stdout()).as_bytes())?;
+            let paint = paint::stdout();
+            let lingering = linger::notice(paint).await;
+            print::bytes((text(&status, daemon, &trial, paint) + &lingering).as_bytes())?;
         }
         Ok(match trial {
             TrialOutcome::Kept(_) => 0,

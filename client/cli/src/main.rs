@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod interrupt;
 mod jobs;
+mod linger;
 mod man;
 mod mcp;
 mod net;

@@ -1,5 +1,6 @@
 //! Options that several subcommands share.
 
+use crate::linger::Linger;
 use clap::Args;
 use palisade_options::{SessionTerms, duration};
 use std::{str::FromStr, time::Duration};
@@ -52,12 +53,22 @@ pub(crate) struct SessionOptions {
     /// Report what would happen; a command runs in a transaction that is discarded
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// End a private daemon with the command, and use none that an earlier command left running
+    #[arg(long, help_heading = "Daemon")]
+    pub(crate) no_linger: bool,
     /// Print only the whole result, as one JSON object, on standard output
     #[arg(long)]
     pub(crate) json: bool,
     /// Print on standard error what was enforced
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+impl SessionOptions {
+    /// Returns whether a private daemon may stay after the command.
+    pub(crate) const fn linger(&self) -> Linger {
+        if self.no_linger { Linger::Never } else { Linger::AsConfigured }
+    }
 }
 
 #[cfg(test)]

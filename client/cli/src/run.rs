@@ -52,6 +52,11 @@ changes, or how to see why it was denied.
 If the daemon is private and this is a terminal, approval requests are shown here. Otherwise an
 approver answers them (see palisade approve); without an approver the call is denied.
 
+If no daemon is running and this is not a terminal, a private daemon is left running for commands
+that follow with the same profile, programs, profile files and limits of this user. It needs
+$XDG_RUNTIME_DIR, or root, and ends after five minutes without a command. $PALISADE_LINGER sets
+another time (30s, 1h), or none; --no-linger is none for this command. palisade stop ends it.
+
 Examples:
   palisade run -- 'make && ./check | tail -5'
   palisade run --timeout 2m --workspace ~/src/project -- cargo test
@@ -116,8 +121,10 @@ impl Run {
     async fn attempt(&self) -> Result<u8, Failure> {
         let open = self.session.terms.open()?;
         let variables = variables(&self.env, |name| std::env::var_os(name))?;
-        let (client, asking) = asking::connect_for(&self.session.terms).await?;
-        let status = match client.open(open).await {
+        let terms = &self.session.terms;
+        let (client, asking, session) =
+            asking::open_for(terms, self.session.linger(), open).await?;
+        let status = match session {
             Ok(session) => self.call(&session, variables).await,
             Err(error) => Err(error.into()),
         };

@@ -74,8 +74,10 @@ impl Shell {
         let workspace = self.workspace(&directory)?;
         let mut terms = self.session.terms.clone();
         terms.profile = terms.profile.or_else(|| env::var("PALISADE_PROFILE").ok());
-        let (client, asking) = asking::connect_for(&terms).await?;
-        let status = match client.open(terms.open_at(workspace)).await {
+        let open = terms.open_at(workspace);
+        let (client, asking, session) =
+            asking::open_for(&terms, self.session.linger(), open).await?;
+        let status = match session {
             Ok(session) => self.call(&session, &input, &directory).await,
             Err(error) => Err(error.into()),
         };

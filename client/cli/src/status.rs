@@ -2,6 +2,7 @@
 
 use crate::{
     failure::Failure,
+    linger,
     operator::sessions::size,
     paint::{self, Paint, Style, harmless},
     print, run,
@@ -16,6 +17,9 @@ use palisade_options::{
 /// Show the daemon: its processes, its profiles, your sessions
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A daemon that an earlier command left running is counted on a line of its own; palisade stop ends
+it.
+
 Examples:
   palisade status
   palisade status --socket /run/palisade/agent.sock
@@ -34,7 +38,9 @@ impl ShowStatus {
         let status = match client.status().await {
             Ok(status) if self.json => print::json(&status).map(|()| 0),
             Ok(status) => {
-                print::bytes(text(&status, daemon, paint::stdout()).as_bytes()).map(|()| 0)
+                let paint = paint::stdout();
+                let lingering = linger::notice(paint).await;
+                print::bytes((text(&status, daemon, paint) + &lingering).as_bytes()).map(|()| 0)
             }
             Err(error) => Err(error.into()),
         };

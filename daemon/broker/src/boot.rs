@@ -1,10 +1,11 @@
 //! Starting the daemon and keeping its configuration in force. Runs in the broker.
 //!
 //! - Owns: options, configuration, state directories, giving up privilege, the launcher's
-//!   process, start, reload, reports to the service manager.
+//!   process, start, moving to the background, reload, reports to the service manager.
 //! - May import: front, network, cells, tools, telemetry, stores, base.
 //! - Imported by: nothing.
 
+pub(crate) mod background;
 pub(crate) mod config;
 pub(crate) mod confine;
 pub(crate) mod effective;

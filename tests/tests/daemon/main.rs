@@ -7,6 +7,7 @@ mod door;
 mod hostile_mutations;
 mod hostile_plans;
 mod hostile_requests;
+mod linger;
 mod metrics;
 mod one_call;
 mod peers;

@@ -5,13 +5,14 @@ use crate::{
     approve::person::{self, ApproverMode, Person},
     approve::terminal::{self, Terminal},
     failure::Failure,
+    linger::{self, Linger},
     paint::{Paint, Style},
     print,
 };
-use palisade_client::{CallResult, Client, Registration};
+use palisade_client::{CallResult, Client, Error, ErrorCode, Open, Registration, Session};
 use palisade_options::{
     Connection, SessionTerms,
-    connect::{self, DaemonChoice},
+    connect::{self, DaemonChoice, PrivateReason},
 };
 use std::io::IsTerminal as _;
 use tokio::task::AbortHandle;
@@ -35,28 +36,64 @@ pub(crate) async fn connect(
     start(connect::find(options).await?).await
 }
 
-/// Connects to make one call in a session on these terms. A private daemon loads only the session's
-/// profile, and prepares nothing for another call.
-pub(crate) async fn connect_for(
+/// Opens a session on these terms, to make one call in it. A private daemon loads only the session's
+/// profile. It is one that earlier commands left running, or is left running for later ones, except if
+/// approval requests are shown at the terminal. Then it is this command's own, and prepares nothing for
+/// another call.
+pub(crate) async fn open_for(
     terms: &SessionTerms,
-) -> Result<(Client, Option<TerminalApprover>), Failure> {
-    let found = match connect::find(&terms.connection).await? {
-        DaemonChoice::Private(private, why) => {
-            let profile = terms.profile.as_deref();
-            DaemonChoice::Private(private.only_profile(profile).one_call(), why)
+    linger: Linger,
+    open: Open,
+) -> Result<(Client, Option<TerminalApprover>, Result<Session, Error>), Failure> {
+    let rest = linger.rest()?;
+    let (private, why) = match connect::find(&terms.connection).await? {
+        DaemonChoice::Private(private, why) => (private, why),
+        DaemonChoice::Running(client) => {
+            let session = client.open(open).await;
+            return Ok((client, None, session));
         }
-        running @ DaemonChoice::Running(_) => running,
     };
-    start(found).await
+    let profile = terms.profile.as_deref();
+    let rest = rest.filter(|_| why != PrivateReason::Profiles && here().is_none());
+    if let Some(rest) = rest
+        && let Some(client) = linger::connect(&private, profile, rest).await
+    {
+        let session = client.open(open.clone()).await;
+        if !session.as_ref().is_err_and(is_of_the_daemon) {
+            tell(why);
+            return Ok((client, None, session));
+        }
+    }
+    let private = private.only_profile(profile).one_call();
+    let (client, asking) = start(DaemonChoice::Private(private, why)).await?;
+    let session = client.open(open).await;
+    Ok((client, asking, session))
+}
+
+/// Whether a session was refused because of the state that the daemon is in: it ends, or has as many
+/// sessions as it may.
+fn is_of_the_daemon(error: &Error) -> bool {
+    match error.wire() {
+        Some(wire) => matches!(
+            wire.code,
+            ErrorCode::LimitReached | ErrorCode::ShuttingDown | ErrorCode::LauncherGone
+        ),
+        None => true,
+    }
+}
+
+/// Tells the user why the daemon is private, if they should know.
+fn tell(why: PrivateReason) {
+    if let Some(notice) = why.notice() {
+        print::note(&format!("note: {notice}"));
+    }
 }
 
 async fn start(found: DaemonChoice) -> Result<(Client, Option<TerminalApprover>), Failure> {
     let private = match found {
         DaemonChoice::Running(client) => return Ok((client, None)),
         DaemonChoice::Private(private, why) => {
-            if let Some(notice) = why.notice() {
-                print::note(&format!("note: {notice}"));
-            }
+            tell(why);
             private
         }
     };

@@ -3,7 +3,7 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-const SUBCOMMANDS: [&str; 27] = [
+const SUBCOMMANDS: [&str; 28] = [
     "shell",
     "undo",
     "why",
@@ -20,6 +20,7 @@ const SUBCOMMANDS: [&str; 27] = [
     "grants",
     "tx",
     "status",
+    "stop",
     "jobs",
     "net",
     "sessions",

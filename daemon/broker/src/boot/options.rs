@@ -88,6 +88,11 @@ pub struct Options {
     /// With --embedded, prepare nothing for a second call. More calls work, but begin more slowly
     #[arg(long, requires = "embedded")]
     pub one_call: bool,
+    /// With --embedded, standard input is a listening socket: serve the clients of this user that connect
+    /// to it, from the background, and exit after this many milliseconds without one
+    #[arg(long, value_name = "MS", requires = "embedded",
+          conflicts_with_all = ["operator_stdout", "one_call"])]
+    pub linger_ms: Option<u64>,
     /// At the start, try to escape from a session of each profile; refuse to serve profiles that
     /// are not proved
     #[arg(long)]

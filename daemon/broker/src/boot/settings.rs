@@ -50,6 +50,10 @@ const SYSTEM_CONFIG: &str = "/etc/palisade/palisaded.toml";
 pub(crate) struct Settings {
     pub(crate) door: ClientEndpoint,
     pub(crate) operator_door: OperatorEndpoint,
+    /// The time without clients after which a daemon that a command left running ends.
+    pub(crate) linger: Option<Duration>,
+    /// The directory of the sockets of such daemons, if there is one.
+    pub(crate) lingers_in: Option<PathBuf>,
     /// The socket for providers; `None` in a private daemon.
     pub(crate) provider_door: Option<PathBuf>,
     pub(crate) profiles: ProfilePlaces,
@@ -214,6 +218,8 @@ impl Settings {
             quotas: choose::quotas(file.quotas, file.undo_keep, &door, &mut effective),
             door,
             operator_door,
+            linger: options.linger_ms.map(Duration::from_millis),
+            lingers_in: by.lingering_sockets(),
             provider_door,
             profiles: ProfilePlaces { given, usual, only: options.only_profile, by, offered },
             state,
@@ -293,6 +299,7 @@ impl Settings {
         };
         let sockets = socket.into_iter().chain(operator).chain(&self.provider_door);
         let sockets = sockets.chain(&self.launcher_socket).chain(&self.egress_socket);
+        let sockets = sockets.chain(&self.lingers_in);
         state.into_iter().chain(sockets).cloned().collect()
     }
 

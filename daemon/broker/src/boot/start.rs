@@ -12,7 +12,7 @@ pub use error::StartError;
 use crate::{
     base::{live::LiveSettings, reach::OpenDirectories},
     boot::{
-        launcher_process,
+        background, launcher_process,
         options::Options,
         privilege::{self, Account},
         reload::{Filter, Reloader},
@@ -68,6 +68,8 @@ pub struct StartedDaemon {
 /// The parts of a daemon besides its sockets.
 #[derive(Debug)]
 struct PreparedDaemon {
+    /// The uid of the user who started the daemon.
+    started_by: u32,
     /// Which peers may be operators.
     operated_by: Operators,
     launcher: LauncherFrom,
@@ -90,6 +92,9 @@ struct PreparedDaemon {
 /// # Errors
 /// Each error says what to do about it.
 pub fn start(options: Options) -> Result<Option<StartedDaemon>, StartError> {
+    if options.linger_ms.is_some() {
+        background::detach().map_err(|error| StartError::Io("move to the background", error))?;
+    }
     let client = if options.embedded { doors::client() } else { None };
     match prepare_to_serve(options) {
         Ok(started) => Ok(started.map(|started| StartedDaemon { client, ..started })),
@@ -100,7 +105,7 @@ pub fn start(options: Options) -> Result<Option<StartedDaemon>, StartError> {
 fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartError> {
     let (check, dump) = (options.check, options.dump_config);
     let by = StartedBy::now();
-    let settings = Settings::resolve(options.clone(), by, &OpenDirectories::default())?;
+    let mut settings = Settings::resolve(options.clone(), by, &OpenDirectories::default())?;
     // A service that can not load its profiles makes no sockets. The profile of an embedded daemon
     // is loaded while its launcher starts.
     let profiles = match (&settings.door, check || dump) {
@@ -120,6 +125,7 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
     }
     let filter = log_to_stderr(&settings);
     let (entrance, beside) = doors::open(&settings)?;
+    settings.lingers_in = entrance.lingering_directory().or(settings.lingers_in);
     let reach = settings.reach();
     let effective = settings.effective.clone();
     let reloader = Reloader::new(options, by, reach.clone(), effective, filter);
@@ -137,10 +143,15 @@ fn prepare(
 ) -> Result<PreparedDaemon, StartError> {
     let operated_by = match (operators, settings.account) {
         (Some(ServiceSocket::Activated(_)), _) | (_, Some(_)) => Operators::System,
-        (Some(ServiceSocket::Bound(_) | ServiceSocket::Embedded(_)) | None, None) => {
-            Operators::Own(rustix::process::geteuid().as_raw())
-        }
+        (
+            Some(
+                ServiceSocket::Bound(_) | ServiceSocket::Embedded(_) | ServiceSocket::Lingering(..),
+            )
+            | None,
+            None,
+        ) => Operators::Own(rustix::process::geteuid().as_raw()),
     };
+    let started_by = rustix::process::geteuid().as_raw();
     let kept = StateStores::make(&settings, &mut reach)?;
     let launcher = match &settings.launcher_socket {
         Some(path) => LauncherFrom::Socket(path.clone()),
@@ -168,6 +179,7 @@ fn prepare(
     let audit = kept.audit(&settings, &reach)?;
     let (telling, expected_calls) = (settings.telling, settings.expected_calls);
     Ok(PreparedDaemon {
+        started_by,
         operated_by,
         launcher,
         live,
@@ -294,6 +306,7 @@ impl StartedDaemon {
         let clients = match &entrance {
             ServiceSocket::Bound(_) | ServiceSocket::Activated(_) => Clients::Many,
             ServiceSocket::Embedded(_) => Clients::One,
+            ServiceSocket::Lingering(..) => Clients::OfUser(prepared.started_by),
         };
         // From here on, SIGHUP does not end a daemon with many clients.
         let hangup = (clients == Clients::Many).then(|| signal(SignalKind::hangup())).transpose();
@@ -338,6 +351,7 @@ impl StartedDaemon {
                 ServiceSocket::Bound(bound) => Listener::bound(bound),
                 ServiceSocket::Activated(listener) => Listener::activated(listener),
                 ServiceSocket::Embedded(client) => Listener::one(client),
+                ServiceSocket::Lingering(listener, rest) => Listener::lingering(listener, rest),
             }
             .map_err(|error| StartError::Io("use the socket", error))
         };

@@ -14,7 +14,7 @@ use crate::{
     front::{
         lobby::SessionWork,
         order::Stage,
-        server::Server,
+        server::{Clients, Server},
         wire::{self, IncomingMessage, Reader},
     },
     tools::provider::Provider,
@@ -238,7 +238,7 @@ impl Connection {
     }
 
     /// Sends the last error, if any. Ends the calls and the session, unless the session survives a
-    /// disconnect.
+    /// disconnect or ends after it.
     async fn finish(
         mut self,
         end: Result<(), WireError>,
@@ -254,9 +254,16 @@ impl Connection {
             timeout(LAST_WORDS, self.outbox.send(message)).await.ok();
         }
         let Self { server, mut work, outbox, .. } = self;
-        if work.session.as_ref().is_none_or(|session| session.survival.is_none()) {
-            work.calls.shutdown().await;
-            work.close(&server).await;
+        match server.clients {
+            // The next command need not wait until the session of this one is gone. It finds the records
+            // of its calls.
+            Clients::OfUser(_) => server.telemetry.audit.catch_up(),
+            Clients::Many | Clients::One => {
+                if work.session.as_ref().is_none_or(|session| session.survival.is_none()) {
+                    work.calls.shutdown().await;
+                    work.close(&server).await;
+                }
+            }
         }
         // The queue ends when no sender is left.
         work.client.redirect(mpsc::channel(1).0);

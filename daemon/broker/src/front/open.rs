@@ -57,7 +57,7 @@ pub(crate) async fn open(
     let profile = &match server.clients {
         _ if hosts.is_empty() => Arc::clone(profile),
         // Whoever starts a daemon for themselves could start it with another profile as well.
-        Clients::One => Arc::new(profile.with_hosts(hosts)?),
+        Clients::One | Clients::OfUser(_) => Arc::new(profile.with_hosts(hosts)?),
         Clients::Many => {
             profile.allows_hosts(hosts)?;
             Arc::clone(profile)

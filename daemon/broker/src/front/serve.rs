@@ -8,7 +8,13 @@ use crate::{
     telemetry::standing::notify,
 };
 use sd_notify::NotifyState;
-use std::{io, os::unix::net, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::unix::net,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{UnixListener, UnixStream},
     signal::unix::{SignalKind, signal},
@@ -35,8 +41,9 @@ const SHORTAGE: Duration = Duration::from_millis(100);
 /// The source of client connections.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    /// A listening socket. `bound` is set if this daemon created it and removes it at the end.
-    Socket { listener: UnixListener, bound: Option<OwnedSocket> },
+    /// A listening socket. `bound` is set if this daemon removes it at the end, and `rest` if it ends
+    /// after this time without clients.
+    Socket { listener: UnixListener, bound: Option<OwnedSocket>, rest: Option<Duration> },
     /// A single client that is already connected.
     One(UnixStream),
 }
@@ -48,24 +55,36 @@ pub(crate) struct OtherListeners {
     pub(crate) providers: Option<Listener>,
 }
 
-/// A socket that this daemon created: its lock is held, and its path is removed at the end.
+/// A socket whose path is removed at the end. If this daemon created it, its lock is held.
 #[derive(Debug)]
 pub(crate) struct OwnedSocket {
     path: PathBuf,
-    _bound: BoundSocket,
+    _bound: Option<BoundSocket>,
 }
 
 impl Listener {
     pub(crate) fn bound(bound: BoundSocket) -> io::Result<Self> {
         let listener = bound.listener.try_clone()?;
         listener.set_nonblocking(true)?;
-        let door = OwnedSocket { path: bound.path.clone(), _bound: bound };
-        Ok(Self::Socket { listener: UnixListener::from_std(listener)?, bound: Some(door) })
+        let door = OwnedSocket { path: bound.path.clone(), _bound: Some(bound) };
+        let listener = UnixListener::from_std(listener)?;
+        Ok(Self::Socket { listener, bound: Some(door), rest: None })
     }
 
     pub(crate) fn activated(listener: net::UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self::Socket { listener: UnixListener::from_std(listener)?, bound: None })
+        let listener = UnixListener::from_std(listener)?;
+        Ok(Self::Socket { listener, bound: None, rest: None })
+    }
+
+    /// The socket of a daemon that a command left running.
+    pub(crate) fn lingering(listener: net::UnixListener, rest: Duration) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().map(Path::to_owned);
+        let bound = path.map(|path| OwnedSocket { path, _bound: None });
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        Ok(Self::Socket { listener, bound, rest: Some(rest) })
     }
 
     pub(crate) fn one(client: net::UnixStream) -> io::Result<Self> {
@@ -127,8 +146,8 @@ pub(crate) async fn serve(
             // The daemon ends with its one client.
             while connections.join_next().await.is_some() {}
         }
-        Listener::Socket { listener, bound } => {
-            let until = ServePhases { accepting: &stop.gently, serving: &stop.now };
+        Listener::Socket { listener, bound, rest } => {
+            let until = ServePhases { accepting: &stop.gently, serving: &stop.now, rest };
             accept(&listener, &server, Role::Agent, &mut connections, until).await;
             notify(&[NotifyState::Stopping]);
             drop(listener);
@@ -158,8 +177,8 @@ async fn attend(listener: Listener, role: Role, server: Arc<Server>, over: Cance
             admit(&server, operator, role, &mut connections, &over);
             over.cancelled().await;
         }
-        Listener::Socket { listener, bound } => {
-            let until = ServePhases { accepting: &over, serving: &over };
+        Listener::Socket { listener, bound, rest } => {
+            let until = ServePhases { accepting: &over, serving: &over, rest };
             accept(&listener, &server, role, &mut connections, until).await;
             drop(listener);
             remove(bound);
@@ -188,6 +207,18 @@ async fn drain(server: &Server, connections: &mut JoinSet<()>, stop: &StopTokens
 struct ServePhases<'a> {
     accepting: &'a CancellationToken,
     serving: &'a CancellationToken,
+    /// The time without clients after which no more are accepted.
+    rest: Option<Duration>,
+}
+
+impl ServePhases<'_> {
+    /// Returns after the time of rest, if nobody is connected.
+    async fn rested(&self, connections: usize) {
+        match self.rest {
+            Some(rest) if connections == 0 => sleep(rest).await,
+            Some(_) | None => std::future::pending().await,
+        }
+    }
 }
 
 async fn accept(
@@ -199,6 +230,7 @@ async fn accept(
 ) {
     let mut closed = ClosedConnections::default();
     loop {
+        let connected = connections.len();
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) if has_room(connections).await => {
@@ -212,6 +244,7 @@ async fn accept(
             },
             Some(ended) = connections.join_next() => note(ended),
             () = until.accepting.cancelled() => return,
+            () = until.rested(connected) => return,
         }
     }
 }
@@ -249,7 +282,11 @@ fn admit(
         Ok(peer) => {
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
             let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
-            if role != Role::Agent && !server.operators.admit(peer) {
+            let may = match role {
+                Role::Agent => server.clients.admit(peer),
+                Role::Operator | Role::Provider => server.operators.admit(peer),
+            };
+            if !may {
                 tracing::warn!(uid = peer.uid, ?role, "refused a peer that may not have this role");
                 return;
             }

@@ -35,6 +35,18 @@ pub(crate) enum Clients {
     Many,
     /// Only the client that started this daemon; the daemon ends with it.
     One,
+    /// Only clients of the user with this uid, one of whose commands left this daemon running.
+    OfUser(u32),
+}
+
+impl Clients {
+    /// Whether a peer may be a client.
+    pub(crate) const fn admit(self, peer: Peer) -> bool {
+        match self {
+            Self::Many | Self::One => true,
+            Self::OfUser(uid) => peer.uid == uid,
+        }
+    }
 }
 
 /// Which peers may be operators or providers, besides having access to the socket.
@@ -146,12 +158,12 @@ impl Server {
         self.live.replace(live);
     }
 
-    /// Waits until the analysts are ready. The only client of an embedded daemon does not wait: its
-    /// first call uses them as soon as they answer.
+    /// Waits until the analysts are ready. The client that started the daemon does not wait: its first
+    /// call uses them as soon as they answer.
     pub(crate) async fn await_analysts(&self) {
         match self.clients {
             Clients::Many => self.calls.analyst.ready().await,
-            Clients::One => {}
+            Clients::One | Clients::OfUser(_) => {}
         }
     }
 
@@ -159,7 +171,7 @@ impl Server {
     pub(crate) fn grace_ms(&self, profile: &Profile) -> u64 {
         match self.clients {
             Clients::Many => profile.grace_ms(),
-            Clients::One => 0,
+            Clients::One | Clients::OfUser(_) => 0,
         }
     }
 

@@ -177,6 +177,13 @@ impl Audit {
         }
     }
 
+    /// Writes deferred records now.
+    pub(crate) fn catch_up(&self) {
+        if let Ok(log) = &self.log {
+            catch_up(log);
+        }
+    }
+
     /// Writes deferred records after a call's reply, unless the idle daemon writes them.
     pub(crate) fn replied(&self) {
         if let (Ok(log), Sync::Always) = (&self.log, self.sync) {

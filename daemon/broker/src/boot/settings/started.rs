@@ -38,6 +38,14 @@ impl StartedBy {
         }
     }
 
+    /// Returns the directory with the sockets of daemons that this user's commands left running, if it
+    /// exists.
+    pub(super) fn lingering_sockets(self) -> Option<PathBuf> {
+        let of_user = absolute_variable("XDG_RUNTIME_DIR").map(|path| path.join("palisade"));
+        let of_root = (self == Self::Root).then(|| PathBuf::from("/run/palisade-root"));
+        of_user.into_iter().chain(of_root).find(|path| path.is_dir())
+    }
+
     /// Returns the default path of the agent socket.
     pub(super) fn socket(self) -> (Option<PathBuf>, ValueOrigin) {
         match self {

@@ -14,9 +14,16 @@ use crate::{
 };
 use std::{
     ffi::OsString,
-    os::{fd::BorrowedFd, unix::net::UnixStream},
-    path::Path,
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// The number of clients that may wait to be accepted by a lingering daemon.
+const BACKLOG: i32 = 128;
 
 /// The sockets for others than clients.
 #[derive(Debug, Default)]
@@ -30,21 +37,34 @@ pub(super) struct OtherSockets {
 #[derive(Debug)]
 pub(super) enum ServiceSocket {
     Bound(BoundSocket),
-    Activated(std::os::unix::net::UnixListener),
+    Activated(UnixListener),
     Embedded(UnixStream),
+    /// The socket of a daemon that a command left running, and the time after which it ends.
+    Lingering(UnixListener, Duration),
 }
 
 impl ServiceSocket {
+    /// Returns the directory of a lingering daemon's socket, in which other such sockets may be.
+    pub(super) fn lingering_directory(&self) -> Option<PathBuf> {
+        match self {
+            Self::Lingering(listener, _) => {
+                let address = listener.local_addr().ok()?;
+                address.as_pathname().and_then(Path::parent).map(Path::to_owned)
+            }
+            Self::Bound(_) | Self::Activated(_) | Self::Embedded(_) => None,
+        }
+    }
+
     /// The option by which the launcher learns from which connections it may take a client's
     /// identity. A listener without a path has none, and the launcher then refuses.
     pub(super) fn launcher_option(&self) -> Result<Option<(&'static str, OsString)>, StartError> {
         let accepted_on = |path: &Path| Some(("--agent-socket", path.as_os_str().to_owned()));
         match self {
             Self::Bound(bound) => Ok(accepted_on(&bound.path)),
-            Self::Activated(listener) => {
-                let address = listener.local_addr().map_err(|error| {
-                    StartError::Io("inspect the socket of the service manager", error)
-                })?;
+            Self::Activated(listener) | Self::Lingering(listener, _) => {
+                let address = listener
+                    .local_addr()
+                    .map_err(|error| StartError::Io("inspect the listening socket", error))?;
                 Ok(address.as_pathname().and_then(accepted_on))
             }
             Self::Embedded(client) => {
@@ -67,7 +87,11 @@ pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets),
                 OperatorEndpoint::Socket(_) | OperatorEndpoint::None => None,
             };
             let beside = OtherSockets { operators, ..OtherSockets::default() };
-            return Ok((ServiceSocket::Embedded(take_stdin()?), beside));
+            let clients = match settings.linger {
+                Some(rest) => ServiceSocket::Lingering(take_listener()?, rest),
+                None => ServiceSocket::Embedded(take_client()?),
+            };
+            return Ok((clients, beside));
         }
     };
     if let Some(handed) = handed_doors()? {
@@ -160,19 +184,43 @@ pub(super) fn client() -> Option<UnixStream> {
     stream?.ok().map(UnixStream::from)
 }
 
-/// Takes the client's socket from standard input, which becomes `/dev/null`.
-fn take_stdin() -> Result<UnixStream, StartError> {
+/// Takes the client's socket from standard input.
+fn take_client() -> Result<UnixStream, StartError> {
+    match is_stream(rustix::stdio::stdin()) {
+        true => Ok(take_stdin()?.into()),
+        false => Err(StartError::NotEmbedded),
+    }
+}
+
+/// Takes the listening socket of a lingering daemon from standard input. Refuses one that another user
+/// could replace.
+fn take_listener() -> Result<UnixListener, StartError> {
+    let stdin = rustix::stdio::stdin();
+    let is_listening = rustix::net::sockopt::socket_domain(stdin)
+        == Ok(rustix::net::AddressFamily::UNIX)
+        && rustix::net::sockopt::socket_acceptconn(stdin) == Ok(true);
+    if !is_listening {
+        return Err(StartError::NotListening);
+    }
+    let listener = UnixListener::from(take_stdin()?);
+    let failed = |error| StartError::Io("use the listening socket", error);
+    let address = listener.local_addr().map_err(failed)?;
+    listen::check(address.as_pathname().ok_or(StartError::NotListening)?)?;
+    // From here on, the kernel names this process to those who connect, not the one that made the socket.
+    rustix::net::listen(&listener, BACKLOG).map_err(|errno| failed(errno.into()))?;
+    Ok(listener)
+}
+
+/// Takes the socket from standard input, which becomes `/dev/null`.
+fn take_stdin() -> Result<OwnedFd, StartError> {
     let failed =
         |errno: rustix::io::Errno| StartError::Io("take over standard input", errno.into());
     let stdin = rustix::stdio::stdin();
-    if !is_stream(stdin) {
-        return Err(StartError::NotEmbedded);
-    }
-    let client = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(failed)?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(failed)?;
     let flags = rustix::fs::OFlags::RDONLY;
     let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
     rustix::stdio::dup2_stdin(&null).map_err(failed)?;
-    Ok(client.into())
+    Ok(socket)
 }
 
 /// Takes the operator's socket from standard output, which becomes `/dev/null`.

@@ -29,6 +29,9 @@ pub enum StartError {
     /// Standard input is not a client's socket.
     #[error("with --embedded, standard input must be a connected Unix stream socket")]
     NotEmbedded,
+    /// Standard input is not a listening socket.
+    #[error("with --linger-ms, standard input must be a listening Unix stream socket with a path")]
+    NotListening,
     /// Standard output is not an operator's socket.
     #[error("with --operator-stdout, standard output must be a connected Unix stream socket")]
     NotOperator,
@@ -104,6 +107,7 @@ impl StartError {
             Self::State(StateError::NotOwn { .. } | StateError::Place(_)) => BAD_CONFIGURATION,
             Self::Listen(_)
             | Self::NotEmbedded
+            | Self::NotListening
             | Self::NotOperator
             | Self::NotHanded
             | Self::State(_)
