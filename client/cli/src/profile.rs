@@ -9,6 +9,7 @@ mod history;
 mod learn;
 mod list;
 pub(crate) mod load;
+mod preset;
 mod probe;
 mod refusals;
 mod remedy;
@@ -37,7 +38,8 @@ Examples:
   palisade profile test --kernel workspace         its own tests, tried in a session
   palisade profile diff workspace mine.toml        what more and less is allowed
   palisade profile learn -o mine.toml -- make test  the least that a command needs
-  palisade profile suggest --since 7d              what was refused, and what would allow it")]
+  palisade profile suggest --since 7d              what was refused, and what would allow it
+  palisade profile preset python -o mine.toml      the hosts of package managers")]
 pub(crate) struct Profile {
     #[command(subcommand)]
     command: ProfileCommand,
@@ -53,6 +55,7 @@ enum ProfileCommand {
     Diff(compare::Compare),
     Learn(learn::Learn),
     Suggest(suggest::Suggest),
+    Preset(preset::WritePreset),
 }
 
 /// The directories of profiles.
@@ -81,6 +84,7 @@ impl Profile {
             ProfileCommand::Diff(compare) => compare.perform(),
             ProfileCommand::Learn(learn) => learn.perform().await,
             ProfileCommand::Suggest(suggest) => suggest.perform(),
+            ProfileCommand::Preset(preset) => preset.perform(),
         }
     }
 }

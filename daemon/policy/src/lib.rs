@@ -31,6 +31,7 @@ mod noise;
 mod numbers;
 mod observe;
 mod planning;
+mod presets;
 mod profile;
 pub mod refused;
 mod resolve;
@@ -69,6 +70,7 @@ pub use learn::{Access, LearnedProfile, RefusedAccess, Right, Run, TargetKind, l
 pub use losses::{Assessment, Lessons, LossContext, Reason, SessionMemory, UndoRecord, assess};
 pub use observe::{would_refuse, would_refuse_tool};
 pub use planning::{Scene, error::PlanError};
+pub use presets::{PRESETS, Preset, PresetHost, PresetSettings, preset_profile};
 pub use profile::{Profile, User};
 pub use samples::Samples;
 pub use set::{DEFAULT, ProfileSet, builtin};

@@ -137,3 +137,45 @@ fn two_profiles_are_compared_in_meaning() {
     let (status, told, _) = profile(&place, &["test", "mine.toml"]);
     assert_eq!((status, told.as_str()), (0, "holds   mine: read /etc/hosts: allow\n"));
 }
+
+#[test]
+fn a_preset_is_written_from_the_hosts_own_settings_and_explained_by_its_line() {
+    let place = directory();
+    let home = place.path().join("home");
+    fs::create_dir_all(home.join(".cargo")).unwrap();
+    let npmrc = home.join(".npmrc");
+    fs::write(&npmrc, "registry=https://me:secret@npm.example/\n").unwrap();
+    fs::write(
+        home.join(".cargo/config.toml"),
+        "[registries.own]\nindex = \"https://crates.example/\"\n",
+    )
+    .unwrap();
+    let preset = |words: &[&str]| {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("palisade"));
+        command.args(["profile", "preset"]).args(words).env("HOME", &home);
+        let output = command.env_remove("npm_config_registry").output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    let file = place.path().join("web.toml");
+    let (status, _, said) = preset(&["node", "rust", "-o", file.to_str().unwrap()]);
+    assert_eq!(status, 0, "{said}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(&format!("\"npm.example\", # node: {}\n", npmrc.display())), "{text}");
+    assert!(text.contains("\"crates.example\", # rust: "), "{text}");
+    assert!(text.contains("\"index.crates.io\", # rust: the tool's default\n"), "{text}");
+    assert!(!text.contains("secret") && !text.contains("registry.npmjs.org"), "{text}");
+    let (status, told, said) = profile(&place, &["check", "web.toml"]);
+    assert_eq!(status, 0, "{told}{said}");
+    for (target, decision) in [("npm.example:443", "allow"), ("other.example:443", "deny")] {
+        let (_, told, said) = profile(&place, &["explain", "web.toml", "connect", target]);
+        assert!(told.contains(decision), "{target}: {told}{said}");
+    }
+    let (status, told, _) = preset(&[]);
+    assert!(status == 0 && told.contains(&format!("npm.example, {}", npmrc.display())), "{told}");
+    let (status, _, said) = preset(&["perl"]);
+    assert!(
+        status != 0 && said.contains("the presets are python, node, rust, go, debian"),
+        "{said}"
+    );
+}
