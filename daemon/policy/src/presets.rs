@@ -150,10 +150,10 @@ pub fn preset_profile(extends: &str, presets: &[(&str, Vec<PresetHost>)]) -> Str
         for host in hosts.iter().filter(|host| !known.contains(&host.entry.as_str())) {
             let origin = one_line(&host.origin);
             let written = match &host.refused {
-                None => write!(text, "    {}, # {name}: {origin}\n", quoted(&host.entry)),
+                None => writeln!(text, "    {}, # {name}: {origin}", quoted(&host.entry)),
                 Some(why) => {
                     let entry = one_line(&host.entry);
-                    write!(text, "    # left out, {why}: {entry} # {name}: {origin}\n")
+                    writeln!(text, "    # left out, {why}: {entry} # {name}: {origin}")
                 }
             };
             // Writing to a string can not fail.
