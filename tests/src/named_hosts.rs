@@ -219,7 +219,7 @@ impl WebServer {
     /// for as long as the client reads, and everything else with `hello from` and the path.
     #[must_use]
     pub fn start(files: &Path) -> Self {
-        Self::with(files, |stream, seen, files| answer(stream, seen, files))
+        Self::with(files, answer)
     }
 
     /// Starts a server of the same kind that speaks TLS.

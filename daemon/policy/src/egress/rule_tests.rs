@@ -14,7 +14,7 @@ fn asked(policy: &EgressPolicy, text: &str, method: &str, path: &str) -> Result<
     match policy.decide_request(&target(text), &request) {
         EgressDecision::Allow { rule, tunnel: Tunnel::Checked } => Ok(rule),
         EgressDecision::Deny { reason } => Err(reason),
-        other => panic!("{other:?}"),
+        other @ (EgressDecision::Allow { .. } | EgressDecision::Ask { .. }) => panic!("{other:?}"),
     }
 }
 
