@@ -1,6 +1,6 @@
 //! A result as a message to a model, in the forms that the APIs of models take.
 
-use crate::model_text::{Attachment, IMAGES, head_and_tail, message_limit, notes};
+use crate::model_text::{IMAGES, MediaFile, head_and_tail, message_limit, notes};
 use palisade_protocol::CallResult;
 use serde_json::{Value, json};
 
@@ -27,18 +27,18 @@ pub struct ModelResult {
     /// The number of characters of the output that the text leaves out.
     pub omitted: usize,
     /// The file that the call read, if it is not text.
-    pub attachment: Option<Attachment>,
+    pub file: Option<MediaFile>,
     /// Whether the call did not succeed.
     pub is_error: bool,
 }
 
 impl ModelResult {
-    /// Renders a result in at most `most` characters, not counting an attachment.
+    /// Renders a result in at most `most` characters, not counting a file.
     #[must_use]
     pub fn new(result: &CallResult, most: usize) -> Self {
         let footer = notes(result, message_limit(most)).join("\n");
-        let attachment = Attachment::of(result);
-        let output = attachment.as_ref().map_or(result.output.clone(), Attachment::caption);
+        let file = MediaFile::of(result);
+        let output = file.as_ref().map_or(result.output.clone(), MediaFile::caption);
         let room = most.saturating_sub(footer.chars().count() + 1);
         let cut = head_and_tail(&output, room, |_| "use a narrower command".to_owned());
         let mut text = cut.text;
@@ -46,14 +46,14 @@ impl ModelResult {
             text.push('\n');
         }
         text.push_str(&footer);
-        Self { text, omitted: cut.omitted, attachment, is_error: !result.success }
+        Self { text, omitted: cut.omitted, file, is_error: !result.success }
     }
 
     /// Returns a `tool_result` block of Anthropic's messages. Images and PDFs are included.
     #[must_use]
     pub fn anthropic(&self, tool_use_id: &str) -> Value {
         let mut content = vec![json!({"type": "text", "text": self.text})];
-        if let Some((Attachment { media_type, .. }, data)) = self.attached() {
+        if let Some((MediaFile { media_type, .. }, data)) = self.attached() {
             let source = json!({"type": "base64", "media_type": media_type, "data": data});
             if IMAGES.contains(&media_type.as_str()) {
                 content.push(json!({"type": "image", "source": source}));
@@ -77,7 +77,7 @@ impl ModelResult {
     #[must_use]
     pub fn openai_response(&self, call_id: &str) -> Value {
         let mut output = vec![json!({"type": "input_text", "text": self.text})];
-        if let Some((Attachment { media_type, .. }, data)) = self.attached()
+        if let Some((MediaFile { media_type, .. }, data)) = self.attached()
             && IMAGES.contains(&media_type.as_str())
         {
             let url = format!("data:{media_type};base64,{data}");
@@ -86,10 +86,10 @@ impl ModelResult {
         json!({"type": "function_call_output", "call_id": call_id, "output": output})
     }
 
-    /// Returns the attachment with its content, unless it is too large.
-    fn attached(&self) -> Option<(&Attachment, &str)> {
-        let attachment = self.attachment.as_ref()?;
-        Some((attachment, attachment.content.as_deref()?))
+    /// Returns the file with its content, unless it is too large.
+    fn attached(&self) -> Option<(&MediaFile, &str)> {
+        let file = self.file.as_ref()?;
+        Some((file, file.content.as_deref()?))
     }
 }
 

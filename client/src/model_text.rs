@@ -25,7 +25,7 @@ pub const TOO_LARGE: &str = "Use bash to look at parts of it, or to make it smal
 
 /// A file in a result of `read_file` that is not text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attachment {
+pub struct MediaFile {
     /// The media type, such as `image/png`.
     pub media_type: String,
     /// The file's path.
@@ -36,7 +36,7 @@ pub struct Attachment {
     pub content: Option<String>,
 }
 
-impl Attachment {
+impl MediaFile {
     /// Returns the file that a result has, if any.
     #[must_use]
     pub fn of(result: &CallResult) -> Option<Self> {

@@ -11,7 +11,6 @@ mod completions;
 mod doctor;
 mod exit;
 mod failure;
-mod interrupt;
 mod jobs;
 mod linger;
 mod man;

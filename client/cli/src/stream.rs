@@ -5,8 +5,11 @@ mod progress;
 
 pub(crate) use progress::Progress;
 
-use crate::{approve::terminal, failure::Failure, interrupt::Interrupts};
+mod interrupt;
+
+use crate::{approve::terminal, failure::Failure};
 use escape::{Controls, Escaper};
+use interrupt::Interrupts;
 use palisade_client::{CallResult, Event, Running, Stream};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stderr, Stdout};
 

@@ -6,7 +6,7 @@ mod facts;
 use crate::sessions::Continuity;
 use palisade_client::{
     CallResult,
-    model_text::{Attachment, IMAGES, TOO_LARGE, head_and_tail, message_limit, notes},
+    model_text::{IMAGES, MediaFile, TOO_LARGE, head_and_tail, message_limit, notes},
 };
 use palisade_options::connect::Daemon;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -39,8 +39,8 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     let mut environment = environment(result, around);
     let noted: usize = notes.iter().chain(&environment).map(|note| note.chars().count() + 1).sum();
     let room = most.saturating_sub(noted + STORED_NOTE);
-    let attachment = Attachment::of(result);
-    let output = attachment.as_ref().map_or(result.output.clone(), Attachment::caption);
+    let file = MediaFile::of(result);
+    let output = file.as_ref().map_or(result.output.clone(), MediaFile::caption);
     let id = result.call_id.as_str();
     let cut = head_and_tail(&output, room, |first| {
         format!("read_output with call_id \"{id}\" and offset {first} reads on")
@@ -58,9 +58,9 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     let mut content = vec![ContentBlock::text(text)];
     // Some clients show a model only the structured content, if there is any. So there is none
     // where something else is to be seen.
-    let structured = match attachment {
-        Some(attachment) => {
-            content.push(block(attachment));
+    let structured = match file {
+        Some(file) => {
+            content.push(block(file));
             None
         }
         None => Some(facts::of(result, &cut, &environment, limit)),
@@ -72,9 +72,9 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     RenderedResult { answer, is_cut: cut.omitted > 0 && result.spool.is_none() }
 }
 
-/// Renders an attachment: an image as one, and anything else as a resource.
-fn block(attachment: Attachment) -> ContentBlock {
-    let Attachment { media_type, path, content, .. } = attachment;
+/// Renders a file: an image as one, and anything else as a resource.
+fn block(file: MediaFile) -> ContentBlock {
+    let MediaFile { media_type, path, content, .. } = file;
     let Some(content) = content else { return ContentBlock::text(TOO_LARGE) };
     if IMAGES.contains(&media_type.as_str()) {
         return ContentBlock::image(content, media_type);
