@@ -5,12 +5,12 @@ use palisade_tests::{Mode, World, binary, processes, rooms};
 use std::{
     collections::BTreeSet,
     fs,
-    io::Read as _,
+    io::{self, Read as _},
     os::unix::{
         fs::{DirBuilderExt as _, PermissionsExt as _},
         net::UnixStream,
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -150,6 +150,27 @@ fn the_next_command_uses_the_daemon_and_stop_ends_it() {
     }
 }
 
+/// The environment, the directory and the descriptors of a daemon, which only root can see.
+fn assert_clean(daemon: i32, kept: &Path, mode: Mode) {
+    let of = |name: &str| format!("/proc/{daemon}/{name}");
+    let environment = fs::read(of("environ")).unwrap();
+    let names: BTreeSet<_> = environment
+        .split(|byte| *byte == 0)
+        .filter_map(|pair| Some(String::from_utf8_lossy(pair).split_once('=')?.0.to_owned()))
+        .collect();
+    let known = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
+    assert_eq!(names, known.into_iter().map(str::to_owned).collect(), "{mode:?}");
+    assert_eq!(fs::read_link(of("cwd")).unwrap(), PathBuf::from("/"));
+    for entry in fs::read_dir(of("fd")).unwrap() {
+        let entry = entry.unwrap();
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        assert_ne!(target, *kept, "{mode:?}");
+        if ["0", "1", "2"].iter().any(|name| entry.file_name() == *name) {
+            assert_eq!(target, PathBuf::from("/dev/null"), "{mode:?}");
+        }
+    }
+}
+
 #[test]
 fn nothing_of_the_first_command_stays_with_the_daemon() {
     for mode in Mode::all() {
@@ -160,14 +181,13 @@ fn nothing_of_the_first_command_stays_with_the_daemon() {
         assert!(kept.exists());
         let daemon = commands.daemon();
         let of = |name: &str| format!("/proc/{daemon}/{name}");
-        let environment = fs::read(of("environ")).unwrap();
-        let names: BTreeSet<_> = environment
-            .split(|byte| *byte == 0)
-            .filter_map(|pair| Some(String::from_utf8_lossy(pair).split_once('=')?.0.to_owned()))
-            .collect();
-        let known = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
-        assert_eq!(names, known.into_iter().map(str::to_owned).collect(), "{mode:?}");
-        assert_eq!(fs::read_link(of("cwd")).unwrap(), PathBuf::from("/"));
+        match Mode::all().contains(&Mode::System) {
+            true => assert_clean(daemon, &kept, mode),
+            false => {
+                let closed = fs::read(of("environ")).unwrap_err();
+                assert_eq!(closed.kind(), io::ErrorKind::PermissionDenied, "nobody looks into it");
+            }
+        }
         let stat = fs::read_to_string(of("stat")).unwrap();
         let fields: Vec<i32> = stat.rsplit_once(") ").unwrap().1[2..]
             .split(' ')
@@ -175,14 +195,6 @@ fn nothing_of_the_first_command_stays_with_the_daemon() {
             .collect();
         // Its own process group and session, and no terminal.
         assert_eq!(fields[1..4], [daemon, daemon, 0], "{mode:?}: {stat}");
-        for entry in fs::read_dir(of("fd")).unwrap() {
-            let entry = entry.unwrap();
-            let target = fs::read_link(entry.path()).unwrap_or_default();
-            assert_ne!(target, kept, "{mode:?}");
-            if ["0", "1", "2"].iter().any(|name| entry.file_name() == *name) {
-                assert_eq!(target, PathBuf::from("/dev/null"), "{mode:?}");
-            }
-        }
         let seen = commands
             .ok(&["--", "echo ${SECRET-} ${LD_LIBRARY_PATH-} ${A-}; ls /proc/self/fd | wc -l"]);
         assert_eq!(commands.daemon(), daemon);
