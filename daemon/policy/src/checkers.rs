@@ -58,8 +58,8 @@ impl Checker {
         self.when.as_deref()
     }
 
-    /// Whether the checker applies to any of these paths, which are relative to the workspace. An
-    /// empty list means all paths.
+    /// Returns `true` if the checker applies to any of these paths, which are relative to the
+    /// workspace. An empty list means all paths.
     #[must_use]
     pub fn covers(&self, paths: &[Vec<u8>]) -> bool {
         let below = |glob: &String, path: &[u8]| {

@@ -48,7 +48,7 @@ impl PathEntry {
         Self { base: Base::Workspace, rest: String::new(), missing: MissingPath::Refuse }
     }
 
-    /// Whether the other entry names the same path as this one, or a path below it.
+    /// Returns `true` if the other entry names the same path as this one, or a path below it.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.base == other.base
             && (self.rest.is_empty() || Path::new(&other.rest).starts_with(&self.rest))
@@ -144,7 +144,7 @@ impl From<PathEntry> for String {
     }
 }
 
-/// Whether the part after the base consists of plain names only.
+/// Returns `true` if the part after the base consists of plain names only.
 fn plain(path: &str) -> bool {
     let mut names = path.strip_prefix('/').unwrap_or(path).split('/');
     let bare = path.is_empty() || path == "/";

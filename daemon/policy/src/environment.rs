@@ -164,7 +164,7 @@ impl Profile {
         Ok(bytes.join(&b':'))
     }
 
-    /// Whether programs are searched for in the directory of an entry.
+    /// Returns `true` if programs are searched for in the directory of an entry.
     fn searches(&self, entry: &PathEntry, search: Search) -> bool {
         let path = Path::new(&entry.rest);
         let root = entry.base == Base::Root;

@@ -18,9 +18,9 @@ pub struct Facts {
     pub findings: Vec<Finding>,
     /// The findings that need approval before the call runs.
     pub up_front: UpFront,
-    /// Whether undo could not restore what the call replaces.
+    /// True if undo could not restore what the call replaces.
     pub is_permanent: bool,
-    /// Whether the findings list every loss of the call. If so, the tool's own `destructive` flag
+    /// True if the findings list every loss of the call. If so, the tool's own `destructive` flag
     /// is ignored.
     pub is_assessed: bool,
 }
@@ -38,7 +38,7 @@ pub enum UpFront {
 }
 
 impl UpFront {
-    /// Whether a finding needs approval before its call runs.
+    /// Returns `true` if a finding needs approval before its call runs.
     #[must_use]
     pub fn asks(self, finding: &Finding) -> bool {
         match self {
@@ -77,7 +77,7 @@ pub(crate) const PLANT: &str = "plant";
 /// The kind of a finding about a possible loss. Rules about destructive commands apply to it too.
 pub(crate) const SUSPECTED: &str = "suspected";
 
-/// Whether a finding needs approval under `ask = "destructive"`.
+/// Returns `true` if a finding needs approval under `ask = "destructive"`.
 #[must_use]
 pub fn is_asked(finding: &Finding) -> bool {
     ASKED_KINDS.contains(&finding.kind.as_str())

@@ -117,7 +117,7 @@ impl Handlers {
         self.remember_ms
     }
 
-    /// Whether an approval of this scope may be remembered.
+    /// Returns `true` if an approval of this scope may be remembered.
     #[must_use]
     pub fn may_remember(&self, scope: &Scope) -> bool {
         self.remember.contains(&match scope {

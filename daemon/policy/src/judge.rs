@@ -31,7 +31,7 @@ pub struct Grant {
     tool: ToolName,
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
-    /// Whether a rule of the profile allows the call.
+    /// True if a rule of the profile allows the call.
     ruled: bool,
 }
 
@@ -40,7 +40,7 @@ impl Grant {
         Self { tool, findings, checkpoint: None, ruled: false }
     }
 
-    /// Whether an approver or a rule approved the losses that the findings name.
+    /// Returns `true` if an approver or a rule approved the losses that the findings name.
     #[must_use]
     pub const fn approves_losses(&self) -> bool {
         self.ruled || self.checkpoint.is_some()

@@ -165,7 +165,7 @@ impl Needs {
     }
 }
 
-/// Whether an address leads to a listener of an egress room.
+/// Returns `true` if an address leads to a listener of an egress room.
 fn is_egress(net: &Net, to: SocketAddr) -> bool {
     let SocketAddr::V4(to) = to else { return false };
     let own = to.ip().is_loopback() && matches!(to.port(), PROXY_PORT | NAMES_PORT);

@@ -90,7 +90,7 @@ pub(crate) struct Net {
     /// The hosts that may not be connected to in mode `domains`, whatever allows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) deny: Vec<WithOrigin<HostEntry>>,
-    /// Whether approvers are asked about a host that is neither allowed nor denied.
+    /// True if approvers are asked about a host that is neither allowed nor denied.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) ask: bool,
     /// The services of this host that may be used.
@@ -163,7 +163,7 @@ impl Net {
         self.rules.iter().find(|said| said.value.is_for(target))
     }
 
-    /// Whether the settings allow every request that a rule allows.
+    /// Returns `true` if the settings allow every request that a rule allows.
     pub(crate) fn covers_rule(&self, rule: &HostRule) -> bool {
         match self.rules.iter().find(|said| said.value.is_for_host_of(rule)) {
             Some(said) => said.value.covers(rule),
@@ -171,7 +171,7 @@ impl Net {
         }
     }
 
-    /// Whether the settings allow all hosts and ports of an entry without approval.
+    /// Returns `true` if the settings allow all hosts and ports of an entry without approval.
     pub(crate) fn covers(&self, entry: &HostEntry) -> bool {
         let covers = |port: u16| match self.mode.value {
             NetMode::None | NetMode::Loopback => false,

@@ -33,8 +33,8 @@ fn parse(text: &str) -> Result<Vec<Entry>, String> {
     Ok(text.landlock)
 }
 
-/// Whether the refusal of these rights on a path is noise; all of the rights have to be listed. If
-/// the list is invalid, nothing is noise; a test of this crate shows that it is valid.
+/// Returns `true` if the refusal of these rights on a path is noise. All of the rights have to be
+/// listed. If the list is invalid, nothing is noise; a test of this crate shows that it is valid.
 pub(crate) fn is_noise(rights: &[&str], path: &str) -> bool {
     let Ok(entries) = BUILTIN.as_ref() else { return false };
     entries.iter().any(|entry| {

@@ -126,8 +126,8 @@ impl Profile {
         &self.settings.tests
     }
 
-    /// Whether a user may use the profile. Every `[who]` section has to name the user, group or
-    /// unit.
+    /// Returns `true` if a user may use the profile. Every `[who]` section has to name the user,
+    /// group or unit.
     #[must_use]
     pub fn admits(&self, user: User<'_>) -> bool {
         let lets_in = |who: &crate::who::Who| {
@@ -223,14 +223,15 @@ impl Profile {
         &self.settings.jobs.routes
     }
 
-    /// Whether a session can change its workspace.
+    /// Returns `true` if a session can change its workspace.
     #[must_use]
     pub fn writes_workspace(&self) -> bool {
         self.settings.fs.workspace.value == WorkspaceAccess::Write
     }
 
-    /// Whether a session can change directories of the host outside every transaction. A directory
-    /// inside the workspace counts: it is a mount of its own, which no transaction covers either.
+    /// Returns `true` if a session can change directories of the host outside every transaction. A
+    /// directory inside the workspace counts: it is a mount of its own, which no transaction covers
+    /// either.
     #[must_use]
     pub fn writes_beyond(&self) -> bool {
         self.settings.fs.entries.iter().any(|entry| entry.reach == PathAccess::Write)
@@ -243,7 +244,7 @@ impl Profile {
         entries.find(|entry| is_guarded(entry)).map(|entry| entry.path.shown())
     }
 
-    /// Whether a session reaches any network except its private loopback.
+    /// Returns `true` if a session reaches any network except its private loopback.
     #[must_use]
     pub fn reaches_network(&self) -> bool {
         match self.settings.net.mode.value {
@@ -252,13 +253,13 @@ impl Profile {
         }
     }
 
-    /// Whether the profile hides names in the workspace.
+    /// Returns `true` if the profile hides names in the workspace.
     #[must_use]
     pub const fn hides(&self) -> bool {
         !self.settings.fs.hide.is_empty()
     }
 
-    /// Whether the profile hides or protects names in the workspace.
+    /// Returns `true` if the profile hides or protects names in the workspace.
     #[must_use]
     pub const fn veils(&self) -> bool {
         self.hides() || !self.settings.fs.protect.is_empty()
@@ -271,26 +272,28 @@ impl Profile {
         hide.into_iter().chain((!files.protect.is_empty()).then_some(Layer::Protect))
     }
 
-    /// Whether the layers `hide` and `protect`, as far as they are used, are optional.
+    /// Returns `true` if the layers `hide` and `protect` are optional, as far as the profile uses
+    /// them.
     #[must_use]
     pub fn veils_at_will(&self) -> bool {
         let optional = |layer| self.settings.layers.optional.iter().any(|entry| entry.0 == layer);
         self.veiling().all(optional)
     }
 
-    /// Whether losses that nobody reviews are denied if undo could not restore them.
+    /// Returns `true` if losses that nobody reviews are denied when undo could not restore them.
     #[must_use]
     pub fn denies_unreviewed(&self) -> bool {
         self.settings.transactions.unreviewed == Unreviewed::Undoable
     }
 
-    /// Whether a tool that deletes may run.
+    /// Returns `true` if a tool that deletes may run.
     #[must_use]
     pub const fn allow_delete(&self) -> bool {
         self.settings.fs.allow_delete
     }
 
-    /// Whether a tool of this name may run, for callers that do not have the tool's specification.
+    /// Returns `true` if a tool of this name may run, for callers that do not have the tool's
+    /// specification.
     #[must_use]
     pub fn allows_name(&self, name: &str) -> bool {
         let tools = &self.settings.tools;
@@ -298,7 +301,7 @@ impl Profile {
         tools.allow.as_ref().is_none_or(|list| list.iter().any(is)) && !tools.deny.iter().any(is)
     }
 
-    /// Whether a tool may run, under its name or any alias.
+    /// Returns `true` if a tool may run, under its name or any alias.
     #[must_use]
     pub fn allows_tool(&self, tool: &ToolSpec) -> bool {
         let tools = &self.settings.tools;
@@ -313,41 +316,41 @@ impl Profile {
         &self.settings.handlers
     }
 
-    /// Whether the profile has any rule.
+    /// Returns `true` if the profile has any rule.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         !self.settings.rules.is_empty()
     }
 
-    /// Whether any rule of the profile names paths.
+    /// Returns `true` if any rule of the profile names paths.
     #[must_use]
     pub fn has_path_rules(&self) -> bool {
         self.settings.rules.iter().any(|rule| !rule.value.paths.is_empty())
     }
 
-    /// Whether a rule keeps a path out of the result of a tool that looks at many paths. That is so
-    /// if the rule denies it, or if it would need an approval, which can not be requested for each
-    /// path. `named` is the path that the call names, which was judged already. Of `facts`, only
-    /// workspace and home are used.
+    /// Returns `true` if a rule keeps a path out of the result of a tool that looks at many paths.
+    /// That is so if the rule denies it, or if it would need an approval, which can not be
+    /// requested for each path. `named` is the path that the call names, which was judged already.
+    /// Of `facts`, only workspace and home are used.
     #[must_use]
     pub fn withholds(&self, tool: &ToolSpec, named: &[u8], path: &[u8], facts: &Facts) -> bool {
         rules::withhold(&self.settings.rules, tool, named, path, facts)
     }
 
-    /// Whether an approver reviews a tool's output before the agent sees it.
+    /// Returns `true` if an approver reviews a tool's output before the agent sees it.
     #[must_use]
     pub fn reviews_output(&self, tool: &ToolSpec) -> bool {
         names(&self.settings.handlers.review_output, tool)
     }
 
-    /// Whether each call of a tool must include its reverse thinking.
+    /// Returns `true` if each call of a tool must include its reverse thinking.
     #[must_use]
     pub fn wants_reverse_thinking(&self, tool: &ToolSpec) -> bool {
         tool.metadata.requires_reverse_thinking
             || names(&self.settings.tools.reverse_thinking, tool)
     }
 
-    /// Whether the metadata that a provided tool declares for itself is trusted.
+    /// Returns `true` if the metadata that a provided tool declares for itself is trusted.
     #[must_use]
     pub fn trusts_provided(&self, tool: &ToolSpec) -> bool {
         // The tool's own name only: the provider chooses its aliases, so they are no reason to
@@ -455,7 +458,7 @@ fn calls(settings: &Settings) -> Result<SyscallList, SyscallError> {
     })
 }
 
-/// Whether a list contains a tool, under its name or an alias.
+/// Returns `true` if a list contains a tool, under its name or an alias.
 fn names(list: &[ToolEntry], tool: &ToolSpec) -> bool {
     list.iter().any(|entry| tool.name == entry.0 || tool.aliases.contains(&entry.0))
 }

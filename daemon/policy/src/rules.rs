@@ -164,8 +164,8 @@ pub(crate) fn ruling_of_paths<'a>(
     }
 }
 
-/// Whether a path rule keeps one of many paths out of a tool's result. `named` is the path that the
-/// call names, which was judged already.
+/// Returns `true` if a path rule keeps one of many paths out of a tool's result. `named` is the
+/// path that the call names, which was judged already.
 pub(crate) fn withhold(
     rules: &[WithOrigin<Rule>],
     tool: &ToolSpec,
@@ -192,13 +192,13 @@ impl Rule {
         self.tools.is_empty() || self.tools.iter().any(is)
     }
 
-    /// Whether the rule has no condition except tools.
+    /// Returns `true` if the rule has no condition except tools.
     fn is_bare(&self) -> bool {
         self.command.is_empty() && self.paths.is_empty() && self.findings.is_empty()
     }
 
-    /// Whether every condition of the rule matches some part of the call. An unknown command
-    /// matches.
+    /// Returns `true` if every condition of the rule matches some part of the call. An unknown
+    /// command matches.
     fn touches(&self, facts: &Facts) -> bool {
         let command = self.command.is_empty()
             || match &facts.commands {
@@ -217,7 +217,7 @@ impl Rule {
         !self.command.is_empty() && self.paths.is_empty() && self.begins(words)
     }
 
-    /// Whether the rule allows a finding, through its command or through its kind.
+    /// Returns `true` if the rule allows a finding, through its command or through its kind.
     fn allows_finding(&self, finding: &Finding, commands: &Commands) -> bool {
         if !self.findings.is_empty() && !self.names_kind(&finding.kind) {
             return false;
@@ -231,8 +231,8 @@ impl Rule {
         self.begins(&words)
     }
 
-    /// Whether a command begins with the rule's words. The program also matches if it is given by
-    /// path.
+    /// Returns `true` if a command begins with the rule's words. The program also matches if it is
+    /// given by path.
     fn begins(&self, words: &[String]) -> bool {
         words.len() >= self.command.len()
             && self.command.iter().zip(words).enumerate().all(|(place, (one, word))| {
@@ -241,7 +241,7 @@ impl Rule {
             })
     }
 
-    /// Whether the rule applies to findings of a kind.
+    /// Returns `true` if the rule applies to findings of a kind.
     fn names_kind(&self, kind: &str) -> bool {
         let is = |name: &str| self.findings.iter().any(|one| one == name);
         is(kind) || kind == SUSPECTED && is(DESTRUCTIVE)

@@ -19,7 +19,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Whether a profile of this owner may widen what it extends.
+    /// Returns `true` if a profile of this owner may widen what it extends.
     pub(crate) const fn may_widen(self) -> bool {
         match self {
             Self::Builtin | Self::Root | Self::Own => true,

@@ -103,8 +103,8 @@ impl Noise {
         self.0.clone()
     }
 
-    /// Whether the pattern matches a path, which is relative to the workspace. A pattern for a
-    /// directory matches directories and their contents, but never a file of that name.
+    /// Returns `true` if the pattern matches a path, which is relative to the workspace. A pattern
+    /// for a directory matches directories and their contents, but never a file of that name.
     fn is(&self, path: &[u8], is_directory: bool) -> bool {
         let Some(directory) = self.0.strip_suffix('/') else {
             return glob::matches(format!("**/{}", self.0).as_bytes(), path);
@@ -240,7 +240,8 @@ impl Transactions {
         Ok(new)
     }
 
-    /// Whether a path, relative to the workspace, is noise: changes to it never need approval.
+    /// Returns `true` if a path, relative to the workspace, is noise: changes to it never need
+    /// approval.
     pub(crate) fn is_noise(&self, path: &[u8], is_directory: bool) -> bool {
         self.noise.iter().any(|noise| noise.is(path, is_directory))
     }

@@ -47,10 +47,10 @@ struct RefusedName {
     /// The values with which the variable is harmless.
     #[serde(default)]
     values: Vec<String>,
-    /// Whether the variable is harmless if every directory in it is in the workspace.
+    /// True if the variable is harmless when every directory in it is in the workspace.
     #[serde(default)]
     workspace: bool,
-    /// Whether a call with the variable is refused, because without it the command would act on
+    /// True if a call with the variable is refused, because without it the command would act on
     /// something else.
     #[serde(default)]
     refuse: bool,
@@ -134,8 +134,8 @@ pub(crate) fn unwanted(
     }))
 }
 
-/// Whether the text of a path leads into the workspace. A relative path starts in the command's
-/// directory. Where links lead is not looked at: the kernel confines the program.
+/// Returns `true` if the text of a path leads into the workspace. A relative path starts in the
+/// command's directory. Where links lead is not looked at: the kernel confines the program.
 fn is_inside(path: &str, workspace: &Path) -> bool {
     let path = Path::new(path);
     let climbs = path.components().any(|part| part == Component::ParentDir);

@@ -448,7 +448,7 @@ proptest! {
     }
 }
 
-/// Whether a plan allows an act on the host's files, from its mounts and rules alone.
+/// Returns `true` if a plan allows an act on the host's files, from its mounts and rules alone.
 fn planned(plan: &LaunchPlan, act: Act, path: &Path) -> bool {
     let host = plan.binds.iter().chain([&plan.workspace]);
     let host = host.map(|bind| (bind.path.as_path(), Some(bind.access)));
@@ -503,8 +503,8 @@ fn naming(name: &str, extends: &str, hide: &[&str], protect: &[&str]) -> String 
 }
 
 proptest! {
-    /// What one of several profiles hides or protects is hidden or protected in their combination,
-    /// whatever exceptions the others have.
+    /// A name that one of several profiles hides or protects is hidden or protected in their
+    /// combination, whatever exceptions the others have.
     #[test]
     fn stacking_never_shows_what_is_hidden(
         one in list(), other in list(), own in list(), protect in subset(&PROTECTED),

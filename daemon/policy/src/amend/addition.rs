@@ -39,7 +39,7 @@ impl Addition {
         }
     }
 
-    /// Whether the addition makes an entry of a list redundant.
+    /// Returns `true` if the addition makes an entry of a list redundant.
     pub(super) fn covers(&self, key: &str, entry: &str) -> bool {
         let entry = Path::new(entry.strip_prefix('!').unwrap_or(entry));
         let wanted = reach(key);

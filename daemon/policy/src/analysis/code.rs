@@ -56,12 +56,12 @@ fn squeeze(text: &str) -> String {
     squeezed
 }
 
-/// Whether code contains a pattern. All parts that ` & ` separates must be present.
+/// Returns `true` if code contains a pattern. All parts that ` & ` separates must be present.
 fn shows(code: &str, pattern: &str) -> bool {
     pattern.split(" & ").all(|part| contains_word(code, part))
 }
 
-/// Whether a text contains a part that is not in the middle of a name.
+/// Returns `true` if `text` contains `part` other than in the middle of a longer name.
 pub(crate) fn contains_word(text: &str, part: &str) -> bool {
     let named = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let (first, last) = (part.chars().next(), part.chars().next_back());

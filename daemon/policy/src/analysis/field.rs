@@ -120,7 +120,7 @@ impl Field {
         Self { parts, origin: self.origin, span: self.span }
     }
 
-    /// Whether nothing about the field is known.
+    /// Returns `true` if nothing about the field is known.
     pub(crate) fn is_opaque(&self) -> bool {
         !self.parts.is_empty() && self.parts.iter().all(|part| matches!(part, Part::Unknown(_)))
     }
@@ -160,8 +160,8 @@ impl Field {
     }
 }
 
-/// Whether `text` matches `pattern`: `*` matches anything, `|` separates alternatives, and case is
-/// ignored.
+/// Returns `true` if `text` matches `pattern`: `*` matches anything, `|` separates alternatives,
+/// and case is ignored.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     pattern.split('|').any(|one| fits_one(one.as_bytes(), text.as_bytes()))
 }

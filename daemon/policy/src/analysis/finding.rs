@@ -172,7 +172,7 @@ pub trait PathLookup {
         Existence::Present
     }
 
-    /// Whether a path is outside the workspace.
+    /// Returns `true` if a path is outside the workspace.
     fn is_outside(&self, path: &str) -> bool {
         path.starts_with(['/', '~', '$']) || path.split('/').any(|part| part == "..")
     }
@@ -228,7 +228,7 @@ fn is_lost(target: &FindingTarget, place: &dyn PathLookup) -> bool {
     }
 }
 
-/// Whether findings of the analysis require approval of a call, under an ask mode.
+/// Returns `true` if findings of the analysis require approval of a call, under an ask mode.
 #[must_use]
 pub fn asks(ask: Ask, findings: &[Finding]) -> bool {
     match ask {

@@ -169,12 +169,13 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the interpreter is a database client: its operands name a database, not a script file.
+/// Returns `true` if the interpreter is a database client: its operands name a database, not a
+/// script file.
 fn is_client(entry: &Interpreter) -> bool {
     matches!(entry.language.as_str(), "sql" | "mongo" | "redis")
 }
 
-/// Whether a script operand names standard input.
+/// Returns `true` if a script operand names standard input.
 fn is_dash(script: &Field) -> bool {
     script.text().is_some_and(|text| text == "-" || text == "/dev/stdin")
 }

@@ -124,8 +124,8 @@ impl Arguments {
 }
 
 impl GivenOption {
-    /// Whether the option matches a pattern: a name, optionally followed by a pattern for its
-    /// value.
+    /// Returns `true` if the option matches a pattern: a name, optionally followed by a pattern for
+    /// its value.
     pub(crate) fn is(&self, pattern: &str) -> bool {
         match pattern.split_once(' ') {
             None => is_option(&self.name, pattern),
@@ -142,15 +142,15 @@ impl GivenOption {
     }
 }
 
-/// Whether a value looks like an option. The tables do not know the options of every subcommand, so
-/// such a value counts as both.
+/// Returns `true` if a value looks like an option. The tables do not know the options of every
+/// subcommand, so such a value counts as both.
 fn is_option_like(value: &Field) -> bool {
     let prefix = value.prefix();
     prefix.len() > 1 && prefix.starts_with('-')
 }
 
-/// Whether a given option is this one. Long options may be abbreviated. Programs that use whole
-/// words accept them with one dash or two.
+/// Returns `true` if `given` names `option`. Long options may be abbreviated. Programs that use
+/// whole words accept them with one dash or two.
 fn is_option(given: &str, option: &str) -> bool {
     if given == option {
         return true;

@@ -82,7 +82,7 @@ impl Proof<'_> {
         })
     }
 
-    /// Whether the expansion of a word runs only commands that read.
+    /// Returns `true` if the expansion of a word runs only commands that read.
     fn word(&self, word: &Word) -> bool {
         word.pieces.iter().all(|piece| match piece {
             Piece::Text(..) | Piece::Glob(_) | Piece::Tilde(_) => true,
@@ -106,7 +106,8 @@ impl Proof<'_> {
         more == ExtraArguments::None && self.listed(entry, options, arguments)
     }
 
-    /// Whether a command has only options that the table lists.
+    /// Returns `true` if the table allows all arguments of a command: its options, its script and the
+    /// command that it runs.
     fn listed(&self, entry: &Reading, options: &[String], arguments: &[Word]) -> bool {
         let has = |name: &str| options.iter().any(|option| option == name);
         let takes = |name: &str| entry.takes.iter().any(|option| option == name);
@@ -154,7 +155,7 @@ impl Proof<'_> {
         entry.at_most.is_none_or(|most| operands.len() <= most) && self.inner(entry, &operands)
     }
 
-    /// Whether the command that another one runs only reads.
+    /// Returns `true` if the command that another one runs only reads.
     fn inner(&self, entry: &Reading, operands: &[&Word]) -> bool {
         let behind = |skip: usize, more: ExtraArguments| {
             let words: Vec<Word> = operands.iter().skip(skip).map(|word| (*word).clone()).collect();
@@ -236,8 +237,8 @@ fn known(word: &Word) -> Option<String> {
         .collect()
 }
 
-/// Whether a word expands to operands only: it does not begin with a dash, and nothing in it is
-/// split.
+/// Returns `true` if a word expands to operands only: it does not begin with a dash, and nothing in
+/// it is split.
 fn is_operand(word: &Word) -> bool {
     if let Some(text) = known(word) {
         return text.len() <= 1 || !text.starts_with('-');
@@ -263,7 +264,7 @@ fn is_operand(word: &Word) -> bool {
     begins == Some(true) && whole
 }
 
-/// Whether a variable has no meaning for the shell or for the programs that it starts.
+/// Returns `true` if a variable has no meaning for the shell or for the programs that it starts.
 fn is_harmless(name: &str) -> bool {
     name.contains(|letter: char| letter.is_ascii_lowercase())
         || name.starts_with("LC_")

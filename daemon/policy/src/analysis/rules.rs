@@ -66,7 +66,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether an option requests a dry run.
+    /// Returns `true` if an option requests a dry run.
     pub(crate) fn is_dry(&self, arguments: &Arguments) -> bool {
         arguments.options.iter().any(|given| {
             let off = given.value.as_ref().is_some_and(|v| fits("none|false|0|no", &v.shown()));

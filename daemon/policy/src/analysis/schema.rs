@@ -77,7 +77,7 @@ pub(crate) struct Program {
     pub(crate) takes: Vec<String>,
     #[serde(default)]
     pub(crate) style: Style,
-    /// Whether destructive words are searched for among its first operands.
+    /// True if destructive words are searched for among its first operands.
     #[serde(default)]
     pub(crate) verbs: bool,
     #[serde(default)]
@@ -122,10 +122,10 @@ pub(crate) struct Wrapper {
     /// Options whose value is a placeholder for the input.
     #[serde(default)]
     pub(crate) mark: Vec<String>,
-    /// Whether the command gets arguments that are not in the text.
+    /// True if the command gets arguments that are not in the text.
     #[serde(default)]
     pub(crate) appends: bool,
-    /// Whether a shell reads standard input if no command is given.
+    /// True if a shell reads standard input when no command is given.
     #[serde(default)]
     pub(crate) stdin: bool,
     /// Options of which one must be given for the entry to apply.
@@ -160,7 +160,7 @@ pub(crate) struct Interpreter {
     pub(crate) harmless: Vec<String>,
     /// The index of the operand that is code.
     pub(crate) operand: Option<usize>,
-    /// Whether code is read from standard input if no file is named.
+    /// True if code is read from standard input when no file is named.
     #[serde(default)]
     pub(crate) stdin: bool,
     /// Options with which nothing is run.

@@ -32,8 +32,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a script is proven to print only. It may contain addresses, substitutions and known
-/// one-letter commands.
+/// Returns `true` if a script is proven to print only. It may contain addresses, substitutions and
+/// known one-letter commands.
 pub(crate) fn reads_only(script: &str) -> bool {
     let mut rest = script;
     loop {

@@ -15,7 +15,7 @@ const MOST_FIELDS: usize = 1024;
 struct FieldBuilder {
     done: Vec<Field>,
     parts: Vec<Part>,
-    /// Whether the field exists, even if it is empty.
+    /// True if the field exists, even if it is empty.
     begun: bool,
     origin: FieldOrigin,
     span: Span,

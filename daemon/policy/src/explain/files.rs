@@ -44,10 +44,11 @@ struct PathFacts {
     ground: PathMount,
     /// The profile line that the mount comes from.
     at: Option<Origin>,
-    /// Whether the Landlock rules allow executing the path, or writing to it.
+    /// True if the Landlock rules allow executing the path; `writes` says the same of writing to
+    /// it.
     executes: bool,
     writes: bool,
-    /// Whether the path is in the workspace, whose programs may be executed everywhere below it.
+    /// True if the path is in the workspace, whose programs may be executed everywhere below it.
     in_workspace: bool,
 }
 
@@ -185,8 +186,8 @@ fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<PathFacts, Ex
     Ok(PathFacts { ground, at, executes, writes, in_workspace, path })
 }
 
-/// Whether a path is a directory or below it. Both are plain paths, so comparing their text rules
-/// out most of them. That is much faster, and a profile has many entries.
+/// Returns `true` if a path is a directory or below it. Both are plain paths, so comparing their
+/// text rules out most of them. That is much faster, and a profile has many entries.
 fn is_in(path: &Path, directory: &Path) -> bool {
     let text = path.as_os_str().as_bytes();
     text.starts_with(directory.as_os_str().as_bytes()) && path.starts_with(directory)
@@ -297,7 +298,7 @@ fn decide(profile: &str, act: Act, spot: &PathFacts) -> (Decision, Layer, String
     }
 }
 
-/// Whether a path is a private directory without a Landlock grant, such as `/run`.
+/// Returns `true` if a path is a private directory without a Landlock grant, such as `/run`.
 fn private(path: &Path) -> bool {
     path == Path::new("/run")
 }

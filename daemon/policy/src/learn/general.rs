@@ -84,7 +84,7 @@ pub(super) fn target(scene: &Scene, entry: &Path, path: &Path, access: &Access) 
     }
 }
 
-/// Whether an entry is a system directory, or contains one.
+/// Returns `true` if an entry is a system directory, or contains one.
 fn is_system(entry: &Path) -> bool {
     BROAD.iter().any(|broad| entry == Path::new(broad))
         || ["/usr", "/opt", "/nix"].iter().any(|system| entry.starts_with(system))
@@ -110,7 +110,7 @@ pub(super) fn crowded(paths: &mut BTreeMap<PathBuf, Need>) {
     }
 }
 
-/// Whether a name changes with the next release: `python3.11`, `libfoo-1.2.so`.
+/// Returns `true` if a name changes with the next release: `python3.11`, `libfoo-1.2.so`.
 pub(super) fn is_versioned(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -51,9 +51,9 @@ pub(super) struct Need {
     pub(super) reach: Option<PathAccess>,
     /// The names of the files in it that were used.
     pub(super) used: Vec<String>,
-    /// Whether it was only looked up, and nothing in it was opened.
+    /// True if the target was only looked up, and nothing in it was opened.
     pub(super) looked: bool,
-    /// Whether it is a symbolic link.
+    /// True if the target is a symbolic link.
     pub(super) link: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Needs {
     pub(super) programs: Vec<PathBuf>,
     /// Addresses on the private loopback that were served or connected to.
     pub(super) loopback: Vec<String>,
-    /// Whether hosts were looked up or connected to in mode `domains`. The record does not have
+    /// True if hosts were looked up or connected to in mode `domains`. The record does not have
     /// their names.
     pub(super) hosts: bool,
     /// Ports that were connected to in the host's network.

@@ -29,7 +29,7 @@ pub struct SessionMemory {
     protected: HashSet<Vec<u8>>,
     /// Ignore files that the session changed.
     ignore_files: HashSet<Vec<u8>>,
-    /// Whether there were too many paths to remember.
+    /// True if there were too many paths to remember.
     is_full: bool,
     unasked: UnapprovedLosses,
 }
@@ -99,7 +99,7 @@ impl Lessons {
 }
 
 impl SessionMemory {
-    /// Whether the session made this version of a file.
+    /// Returns `true` if the session made this version of a file.
     #[must_use]
     pub fn wrote(&self, version: Version) -> bool {
         self.written.contains(&version)
@@ -115,18 +115,18 @@ impl SessionMemory {
         self.pinned.iter().find(holds).map(Vec::as_slice)
     }
 
-    /// Whether a repository keeps bytes of deleted or replaced files, or may do so.
+    /// Returns `true` if a repository keeps bytes of deleted or replaced files, or may do so.
     pub(super) fn is_pinned(&self, git_dir: &[u8]) -> bool {
         self.is_full || self.pinned.contains(git_dir)
     }
 
-    /// Whether the session made a repository, and it keeps no bytes of other files.
+    /// Returns `true` if the session made a repository, and it keeps no bytes of other files.
     pub(super) fn owns_repository(&self, git_dir: &[u8]) -> bool {
         self.repositories.contains(git_dir) && !self.is_pinned(git_dir)
     }
 
-    /// Whether git tracked a path, or anything below it, when the session began. A path above a
-    /// repository that keeps bytes of other files counts too.
+    /// Returns `true` if git tracked a path, or anything below it, when the session began. A path
+    /// above a repository that keeps bytes of other files counts too.
     pub(super) fn protects(&self, path: &[u8]) -> bool {
         let is_at = |known: &Vec<u8>| {
             known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -134,7 +134,7 @@ impl SessionMemory {
         self.is_full || self.protected.iter().chain(&self.pinned).any(is_at)
     }
 
-    /// Whether the session changed an ignore file that may apply to a directory.
+    /// Returns `true` if the session changed an ignore file that may apply to a directory.
     pub(super) fn changed_ignore_rules(&self, git_dir: &[u8], directory: &[u8]) -> bool {
         let top = git_dir.strip_suffix(b"/.git").unwrap_or(git_dir);
         let decides = |file: &Vec<u8>| {
@@ -145,7 +145,8 @@ impl SessionMemory {
         self.is_full || self.ignore_files.iter().any(decides)
     }
 
-    /// Whether one more file in an ignored directory may be deleted or replaced without approval.
+    /// Returns `true` if one more file in an ignored directory may be deleted or replaced without
+    /// approval.
     pub(super) const fn allows_unasked(
         &self,
         settings: &Transactions,

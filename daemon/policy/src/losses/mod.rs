@@ -74,7 +74,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether the bytes exist nowhere but in an undo record.
+    /// Returns `true` if the bytes exist nowhere but in an undo record.
     const fn needs_undo(&self) -> bool {
         match self {
             Self::Ignored | Self::Named | Self::Unasked | Self::Approved => true,
@@ -123,7 +123,7 @@ pub struct Assessment {
     pub findings: Vec<Finding>,
     /// The reason why each other change to something that existed is not a loss, by path.
     pub reasons: Vec<(Vec<u8>, Reason)>,
-    /// Whether something that existed is kept only by undo, once the change is committed.
+    /// True if something that existed is kept only by undo, once the change is committed.
     pub needs_undo: bool,
     /// The facts for the session to remember if the change is committed.
     pub lessons: Lessons,
@@ -284,7 +284,7 @@ impl Judge<'_> {
         settings.is_noise(path, is_directory) && !self.is_tracked(earlier)
     }
 
-    /// Whether git tracks a path, or tracked it when the session began.
+    /// Returns `true` if git tracks a path, or tracked it when the session began.
     fn is_tracked(&self, earlier: &Earlier) -> bool {
         let now = match &earlier.git {
             GitEvidence::WorkingTree(tree) => tree.is_tracked,

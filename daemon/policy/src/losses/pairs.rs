@@ -33,8 +33,8 @@ impl<'a> Pairs<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether a path can keep bytes. It can not if it may be deleted without approval, or belongs
-    /// to git.
+    /// Returns `true` if a path can keep bytes. It can not if it may be deleted without approval,
+    /// or belongs to git.
     fn can_keep(&self, path: &[u8]) -> bool {
         let relative = self.relative(path);
         let is_git = relative.split(|byte| *byte == b'/').any(|name| name == b".git");

@@ -85,7 +85,8 @@ pub(crate) enum Hosts {
 }
 
 impl Hosts {
-    /// Whether these hosts include a host. A name is never an address, whatever it leads to.
+    /// Returns `true` if these hosts include a host. A name is never an address, whatever it leads
+    /// to.
     fn has(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Name(name), Host::Name(asked)) => name == asked,
@@ -96,7 +97,7 @@ impl Hosts {
         }
     }
 
-    /// Whether these hosts include all of the others.
+    /// Returns `true` if these hosts include all of the others.
     fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Name(a), Self::Name(b)) => a == b,
@@ -109,8 +110,8 @@ impl Hosts {
         }
     }
 
-    /// Whether an allowed `*.name` would reach, at this name, below a public suffix, where everybody
-    /// can have names.
+    /// Returns `true` if these hosts are `*.parent`, and the public suffix of `name` is longer than
+    /// `parent`. Below a public suffix, everybody can have names.
     fn crosses_suffix(&self, name: &HostName) -> bool {
         let Self::Below(parent) = self else { return false };
         suffix_length(name) > parent.as_str().len()
@@ -138,12 +139,12 @@ impl HostEntry {
         self.port.map_or_else(|| WEB_PORTS.to_vec(), |port| vec![port])
     }
 
-    /// Whether this entry, if it is allowed, opens a target.
+    /// Returns `true` if allowing this entry opens a target.
     pub(crate) fn allows(&self, target: &Target) -> bool {
         self.open_ports().contains(&target.port) && self.allows_host(&target.host)
     }
 
-    /// Whether this entry, if it is allowed, opens some port of a host.
+    /// Returns `true` if allowing this entry opens some port of a host.
     pub(crate) fn allows_host(&self, host: &Host) -> bool {
         let crosses = match host {
             Host::Name(name) => self.hosts.crosses_suffix(name),
@@ -152,23 +153,23 @@ impl HostEntry {
         self.hosts.has(host) && !crosses
     }
 
-    /// Whether this entry, if it is denied, closes a target.
+    /// Returns `true` if denying this entry closes a target.
     pub(crate) fn denies(&self, target: &Target) -> bool {
         self.port.is_none_or(|port| port == target.port) && self.hosts.has(&target.host)
     }
 
-    /// Whether this entry, if it is denied, closes every port of a host.
+    /// Returns `true` if denying this entry closes every port of a host.
     pub(crate) fn denies_host(&self, host: &Host) -> bool {
         self.port.is_none() && self.hosts.has(host)
     }
 
-    /// Whether this entry, if it is denied, closes all that another one opens.
+    /// Returns `true` if denying this entry closes everything that `allowed` opens.
     pub(crate) fn denies_all_of(&self, allowed: &Self) -> bool {
         let ports = allowed.open_ports();
         self.port.is_none_or(|port| ports == [port]) && self.hosts.covers(&allowed.hosts)
     }
 
-    /// Whether this entry, if it is allowed, includes all hosts of another one.
+    /// Returns `true` if allowing this entry opens all hosts of another one.
     pub(crate) fn covers_hosts(&self, other: &Self) -> bool {
         let crosses = match &other.hosts {
             Hosts::Name(name) | Hosts::Below(name) => self.hosts.crosses_suffix(name),

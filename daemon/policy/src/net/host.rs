@@ -108,7 +108,7 @@ impl HostServices {
     }
 }
 
-/// Whether a host is this host, by the name that it has in sessions.
+/// Returns `true` if a host is this host, by the name that it has in sessions.
 pub(crate) fn is_this_host(host: &Host) -> bool {
     match host {
         Host::Name(name) => name.as_str() == THIS_HOST,

@@ -54,12 +54,12 @@ impl HostRule {
         HostEntry { hosts: self.host.hosts.clone(), port: Some(self.port()) }
     }
 
-    /// Whether the rule is for the same host and port as another one.
+    /// Returns `true` if the rule is for the same host and port as another one.
     pub(crate) fn is_for_host_of(&self, other: &Self) -> bool {
         self.entry() == other.entry()
     }
 
-    /// Whether the rule is for a target.
+    /// Returns `true` if the rule is for a target.
     pub(crate) fn is_for(&self, target: &Target) -> bool {
         self.entry().allows(target)
     }
@@ -86,7 +86,7 @@ impl HostRule {
         })
     }
 
-    /// Whether this rule allows every request that another one allows.
+    /// Returns `true` if this rule allows every request that another one allows.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         other.methods.iter().all(|one| self.methods.iter().any(|by| by.covers(one)))
     }
@@ -142,7 +142,7 @@ impl RequestPattern {
         Self { method: method.to_owned(), path: None }
     }
 
-    /// Whether this pattern allows every request that another one allows.
+    /// Returns `true` if this pattern allows every request that another one allows.
     fn covers(&self, other: &Self) -> bool {
         let path = match (&self.path, &other.path) {
             (None, _) => true,
@@ -228,7 +228,7 @@ fn check_path(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text is one that a pattern stands for. In the pattern, `*` stands for any characters.
+/// Returns `true` if `text` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

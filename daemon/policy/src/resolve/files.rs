@@ -94,7 +94,7 @@ pub(crate) fn held(guard: Guard, files: &FileSettings) -> Result<(), ProfileErro
     }
 }
 
-/// Whether a directory is writable and not listed in `fs.unguarded`.
+/// Returns `true` if a directory is writable and not listed in `fs.unguarded`.
 pub(crate) fn is_guarded(entry: &FileEntry) -> bool {
     (entry.reach, entry.guarding) == (PathAccess::Write, Guarding::Guarded)
 }

@@ -1,13 +1,13 @@
 //! Path globs: `*` and `?` match within one name, `**` matches any number of names. Pure: no I/O.
 
-/// Whether a glob matches a whole path.
+/// Returns `true` if a glob matches a whole path.
 pub(crate) fn matches(glob: &[u8], path: &[u8]) -> bool {
     let glob: Vec<&[u8]> = glob.split(|byte| *byte == b'/').collect();
     let path: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     names(&glob, &path)
 }
 
-/// Whether a glob could match a path below a directory.
+/// Returns `true` if a glob could match a path below a directory.
 pub(crate) fn may_be_below(glob: &[u8], directory: &[u8]) -> bool {
     let parts: Vec<&[u8]> = glob.split(|byte| *byte == b'/').collect();
     let depth = directory.split(|byte| *byte == b'/').count();

@@ -3,18 +3,18 @@
 use super::{OneOf, Rule};
 
 impl Rule {
-    /// Whether both rules match the same calls and have the same verdict.
+    /// Returns `true` if both rules match the same calls and have the same verdict.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.verdict == other.verdict && self.same_about(other)
     }
 
-    /// Whether both rules match the same calls.
+    /// Returns `true` if both rules match the same calls.
     pub(crate) fn same_about(&self, other: &Self) -> bool {
         self.about_all_of(other) && other.about_all_of(self)
     }
 
-    /// Whether the other rule can never decide, because this one is at least as strict and matches
-    /// every call that the other matches.
+    /// Returns `true` if the other rule can never decide, because this one is at least as strict
+    /// and matches every call that the other matches.
     pub(crate) fn shadows(&self, other: &Self) -> bool {
         self.verdict >= other.verdict && self.about_all_of(other)
     }
@@ -28,7 +28,7 @@ impl Rule {
     }
 }
 
-/// Whether a list contains everything in another; an empty list contains everything.
+/// Returns `true` if `list` contains everything in `other`. An empty list contains everything.
 fn covers<T: PartialEq>(list: &[T], other: &[T]) -> bool {
     list.is_empty() || !other.is_empty() && other.iter().all(|item| list.contains(item))
 }
