@@ -196,7 +196,7 @@ pub enum RunReply {
     /// The program's streams were created. Descriptors: the master side of its terminal; or the other
     /// ends of standard output, of standard error and, if that is a pipe, of standard input.
     Streams {
-        /// Whether shells can be started ahead of calls here, as far as is known.
+        /// True if, as far as is known, shells can be started ahead of calls here.
         spares: bool,
     },
     /// Every process of the call is stopped, and requests on the file channel are answered until
@@ -234,7 +234,7 @@ pub enum FileRequest {
     Content {
         /// The bytes of the piece, at most [`CHUNK`].
         data: Vec<u8>,
-        /// Whether this is the last piece, so that the file can be put in place.
+        /// True if this is the last piece, so that the file can be put in place.
         end: bool,
     },
     /// Abandon the current operation. A write changes nothing; a search ends. A request that comes
@@ -250,7 +250,7 @@ pub enum FileRequest {
     List {
         /// The absolute path.
         path: Path,
-        /// Whether to list everything below it too.
+        /// True to list everything below it too.
         recursive: bool,
         /// The number of entries to skip, in sorted order.
         skip: u64,
@@ -275,7 +275,7 @@ pub enum FileRequest {
     /// Find the hidden names in the workspace. Descriptor: the stored result of an earlier session,
     /// if there is one.
     Scan {
-        /// Whether a result to store for a later session is wanted.
+        /// True if the reply should include a result to store for a later session.
         keep: bool,
     },
 }
@@ -363,7 +363,7 @@ pub enum FileReply {
         bytes: u64,
         /// The file's size when it was opened.
         size: u64,
-        /// Whether everything asked for was sent.
+        /// True if everything asked for was sent.
         complete: bool,
         /// Permission bits.
         mode: u32,
@@ -391,7 +391,7 @@ pub enum FileReply {
         entries: Vec<Entry>,
         /// The number of entries in all, as far as they were counted.
         total: u64,
-        /// Whether there are more than were counted.
+        /// True if there are more entries than were counted.
         more: bool,
     },
     /// The result of inspecting a path.

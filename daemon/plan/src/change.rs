@@ -88,7 +88,7 @@ pub enum Act {
     Delete {
         /// The path to delete.
         path: Path,
-        /// Whether directories may be deleted too.
+        /// True if directories may be deleted too.
         recursive: bool,
     },
     /// Rename something.
@@ -97,7 +97,7 @@ pub enum Act {
         from: Path,
         /// The new path.
         to: Path,
-        /// Whether a file at the new path may be replaced.
+        /// True if a file at the new path may be replaced.
         overwrite: bool,
     },
     /// Create a directory and its parents.
@@ -110,7 +110,7 @@ pub enum Act {
     Restore {
         /// The entries in the order in which they are restored: the reverse of the change's own.
         entries: Vec<Restoration>,
-        /// Whether to restore even where something has changed since.
+        /// True to restore even where something has changed since.
         force: bool,
     },
     /// Make real what a program did in its transaction. Valid only in that transaction, when the
@@ -179,7 +179,7 @@ pub struct Replacement {
     pub old: Vec<u8>,
     /// The new text.
     pub new: Vec<u8>,
-    /// Whether every occurrence is replaced.
+    /// True if every occurrence is replaced.
     pub all: bool,
 }
 
@@ -382,7 +382,7 @@ pub struct Prepared {
     pub digest: [u8; 32],
     /// A unified diff, if one was asked for.
     pub diff: String,
-    /// Whether the diff is complete.
+    /// True if the diff is complete.
     pub diff_complete: bool,
     /// Paths that somebody else changed as well, if conflicts are reported.
     pub conflicts: Vec<Conflict>,

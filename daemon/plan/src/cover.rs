@@ -4,7 +4,7 @@ use crate::{Access, Grant};
 use std::{collections::HashMap, path::Path};
 
 impl Access {
-    /// Whether this access includes everything that another one allows.
+    /// Returns `true` if this access includes everything that another one allows.
     #[must_use]
     pub const fn covers(self, other: Self) -> bool {
         match (self, other) {
@@ -36,9 +36,9 @@ impl<'a> Cover<'a> {
         Self(given)
     }
 
-    /// Whether a directory above a grant's path is granted at least as much. Paths are compared as
-    /// text, which is right only if no part of the path is a symbolic link. A mount in between
-    /// changes nothing, since Landlock rules apply across mounts.
+    /// Returns `true` if a directory above a grant's path is granted at least as much. Paths are
+    /// compared as text, which is right only if no part of the path is a symbolic link. A mount in
+    /// between changes nothing, since Landlock rules apply across mounts.
     #[must_use]
     pub fn has(&self, grant: &Grant) -> bool {
         let above = grant.path.as_path().ancestors().skip(1);

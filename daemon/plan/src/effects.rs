@@ -30,7 +30,7 @@ impl EffectKind {
 }
 
 impl Effect {
-    /// Whether contents that were at the path are there no more: deleted, replaced, or moved over.
+    /// Returns `true` if contents that were at the path are gone: deleted, replaced, or moved over.
     #[must_use]
     pub const fn is_loss(&self) -> bool {
         match self.kind {

@@ -28,7 +28,7 @@ pub const NAMES_PORT: u16 = 53;
 /// listeners.
 pub const SYNTHETIC: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
-/// Whether an address stands for a name.
+/// Returns `true` if an address is synthetic: it stands for a name.
 #[must_use]
 pub const fn is_synthetic(address: Ipv4Addr) -> bool {
     (address.to_bits() ^ SYNTHETIC.to_bits()) >> (32 - SYNTHETIC_BITS as u32) == 0
@@ -83,8 +83,8 @@ pub fn listeners(direct: &[u16]) -> Vec<Listener> {
     fixed.into_iter().chain(direct.iter().copied().map(Listener::Direct)).collect()
 }
 
-/// Whether a port can have a listener for synthetic addresses. The other listeners of a session have
-/// the rest.
+/// Returns `true` if a port can have a listener for synthetic addresses. The names listener and the
+/// proxy of a session have ports of their own.
 #[must_use]
 pub const fn can_be_direct(port: u16) -> bool {
     !matches!(port, 0 | NAMES_PORT | PROXY_PORT)

@@ -49,7 +49,7 @@ pub struct Earlier {
 pub struct NewPlace {
     /// The new path.
     pub path: Path,
-    /// Whether git ignores the new path.
+    /// True if git ignores the new path.
     pub is_ignored: bool,
 }
 
@@ -83,7 +83,7 @@ pub enum GitEvidence {
     Internal {
         /// The repository's directory.
         git_dir: Path,
-        /// Whether comparing the repository as a whole accounts for the contents of the path.
+        /// True if comparing the repository as a whole accounts for the contents of the path.
         is_compared: bool,
     },
 }
@@ -93,9 +93,9 @@ pub enum GitEvidence {
 pub struct WorkingTreeEvidence {
     /// The repository's directory.
     pub git_dir: Path,
-    /// Whether the index listed the path, or something below it, before the change.
+    /// True if the index listed the path, or something below it, before the change.
     pub is_tracked: bool,
-    /// Whether the index lists the path afterwards.
+    /// True if the index lists the path afterwards.
     pub stays_tracked: bool,
     /// A commit, reachable afterwards, that has these bytes at this path.
     pub commit: Option<String>,
@@ -110,7 +110,7 @@ pub struct NewCopy {
     pub path: Path,
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
-    /// Whether git ignores the path.
+    /// True if git ignores the path.
     pub is_ignored: bool,
 }
 
@@ -119,7 +119,7 @@ pub struct NewCopy {
 pub struct RepositoryChange {
     /// The repository's directory.
     pub git_dir: Path,
-    /// Whether the change created the repository.
+    /// True if the change created the repository.
     pub is_new: bool,
     /// Commits, branches and other data that git can no longer reach or read.
     pub losses: Vec<RepositoryLoss>,
@@ -127,7 +127,7 @@ pub struct RepositoryChange {
     pub configuration: Vec<ConfigurationChange>,
     /// Paths of the working tree that still exist and that git no longer tracks.
     pub untracked: Vec<Path>,
-    /// Whether `untracked` is incomplete.
+    /// True if `untracked` is incomplete.
     pub more_untracked: bool,
 }
 
@@ -172,7 +172,7 @@ pub enum RepositoryLoss {
 pub struct ConfigurationChange {
     /// The key's name, as git writes it.
     pub key: String,
-    /// Whether an earlier value is gone.
+    /// True if an earlier value is gone.
     pub is_lost: bool,
 }
 

@@ -16,7 +16,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// Whether the feature is usable.
+    /// Returns `true` if the feature is usable.
     #[must_use]
     pub const fn is_yes(&self) -> bool {
         matches!(self, Self::Yes(_))
@@ -36,7 +36,7 @@ impl Found {
 pub struct Facts {
     /// The kernel release, as printed by `uname -r`.
     pub kernel: String,
-    /// Whether the launcher runs as root and can switch to other users' identities.
+    /// True if the launcher runs as root and can switch to other users' identities.
     pub privileged: bool,
     /// The launcher's own user namespace, or why it could not have one.
     pub user_namespace: Found,
@@ -118,7 +118,7 @@ pub struct CgroupFacts {
 }
 
 impl CgroupFacts {
-    /// Whether a controller is usable.
+    /// Returns `true` if a controller is usable.
     #[must_use]
     pub fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)

@@ -24,7 +24,7 @@ pub enum Compare {
 pub struct Condition {
     /// The number of the argument, from 0.
     pub argument: u8,
-    /// Whether all 64 bits are compared. The kernel reads only the low 32 bits of most arguments.
+    /// True if all 64 bits are compared. The kernel reads only the low 32 bits of most arguments.
     pub wide: bool,
     /// The bits that are compared.
     pub mask: u64,
@@ -69,7 +69,7 @@ impl Condition {
 }
 
 impl SyscallRule {
-    /// Whether the rule allows the call for any arguments.
+    /// Returns `true` if the rule allows the call for some arguments.
     #[must_use]
     pub fn may_allow(&self) -> bool {
         let mut actions = self.clauses.iter().map(|(_, action)| action).chain([&self.otherwise]);

@@ -78,8 +78,8 @@ impl HostName {
         &self.0
     }
 
-    /// Whether this name is below another one: `a.b.example` is below `b.example`, which is not
-    /// below itself.
+    /// Returns `true` if this name is below another one: `a.b.example` is below `b.example`, which
+    /// is not below itself.
     #[must_use]
     pub fn is_below(&self, parent: &Self) -> bool {
         let front = self.0.strip_suffix(parent.as_str());
@@ -87,8 +87,8 @@ impl HostName {
     }
 }
 
-/// Whether the last label of a text makes `inet_aton` and the parsers of URLs take it for an IPv4
-/// address: decimal, octal or hexadecimal digits.
+/// Returns `true` if a last label makes `inet_aton` and the parsers of URLs take the whole text for
+/// an IPv4 address: decimal, octal or hexadecimal digits.
 fn is_number(label: &str) -> bool {
     let hex = label.strip_prefix("0x");
     label.bytes().all(|byte| byte.is_ascii_digit())

@@ -48,7 +48,7 @@ pub struct Veil {
 }
 
 impl Names {
-    /// Whether nothing is hidden or protected.
+    /// Returns `true` if nothing is hidden or protected.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.hide.is_empty() && self.protect.is_empty()
@@ -75,7 +75,7 @@ impl Matcher {
         Ok(Self { lists: lists.iter().map(list).collect::<Result<_, _>>()? })
     }
 
-    /// Whether there are no lists, so that nothing ever matches.
+    /// Returns `true` if there are no lists, so that nothing ever matches.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.lists.is_empty()

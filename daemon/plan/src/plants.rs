@@ -90,12 +90,12 @@ pub const PLANTS: &[PlantName] = &[
 const PACKAGES: [&str; 2] = ["node_modules", "site-packages"];
 
 impl PlantName {
-    /// Whether the name is one of git's own, which also counts inside packages.
+    /// Returns `true` if the name is one of git's own, which also counts inside packages.
     fn is_gits(&self) -> bool {
         self.parts.first() == Some(&".git")
     }
 
-    /// Whether names match the first parts of the path.
+    /// Returns `true` if `names` match the first parts of the path.
     fn begins(&self, names: &[&[u8]]) -> bool {
         names.iter().zip(self.parts).all(|(name, part)| match part.strip_prefix('*') {
             Some(end) => name.ends_with(end.as_bytes()),

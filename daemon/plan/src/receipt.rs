@@ -28,7 +28,7 @@ pub struct CellReceipt {
     pub groups: Vec<u32>,
     /// `CapInh CapPrm CapEff CapBnd CapAmb` as the kernel prints them.
     pub capabilities: String,
-    /// Whether `no_new_privs` is set, from `/proc/self/status`.
+    /// True if `no_new_privs` is set, from `/proc/self/status`.
     pub no_new_privs: bool,
     /// The securebits, from `prctl`.
     pub securebits: u32,

@@ -10,9 +10,9 @@ pub struct Choice {
     /// Selects entries whose path below the directory matches. A pattern without a slash is matched
     /// against the name alone. A leading `!` selects all others.
     pub glob: Option<String>,
-    /// Whether to include entries whose name, or a parent's name, begins with a dot.
+    /// True to include entries whose name, or a parent's name, begins with a dot.
     pub hidden: bool,
-    /// Whether to include entries that a `.gitignore`, `.ignore` or `.git/info/exclude` excludes.
+    /// True to include entries that a `.gitignore`, `.ignore` or `.git/info/exclude` excludes.
     pub ignored: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Grep {
     pub pattern: String,
     /// The syntax of the pattern.
     pub syntax: Syntax,
-    /// Whether upper and lower case are treated as the same.
+    /// True if upper and lower case are treated as the same.
     pub case_insensitive: bool,
-    /// Whether a match may span several lines.
+    /// True if a match may span several lines.
     pub multiline: bool,
     /// The kind of result to report.
     pub wanted: Wanted,
@@ -84,7 +84,7 @@ pub struct Globbed {
     pub files: Vec<Aged>,
     /// The number of matching files in all.
     pub total: u64,
-    /// Whether the search could not look at everything.
+    /// True if the search could not look at everything.
     pub more: bool,
 }
 
@@ -114,7 +114,7 @@ pub struct Grepped {
     pub searched: u64,
     /// The numbers of files that were skipped, by reason.
     pub skipped: Skipped,
-    /// Whether the search could not look at everything.
+    /// True if the search could not look at everything.
     pub more: bool,
 }
 
@@ -145,7 +145,7 @@ pub struct Hits {
 pub struct Line {
     /// The line number, from 1.
     pub number: u64,
-    /// Whether the line matches; otherwise it is context.
+    /// True if the line matches; otherwise it is context.
     pub matches: bool,
     /// The column, in bytes from 1, of the first match that begins in the line.
     pub column: Option<u64>,

@@ -49,7 +49,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Whether the session has a uid that nothing else has.
+    /// Returns `true` if the session has a uid that nothing else has.
     #[must_use]
     pub fn is_throwaway(&self) -> bool {
         self.own != self.peer

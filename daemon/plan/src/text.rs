@@ -1,7 +1,7 @@
 //! Finds characters that control a terminal or the layout of a line instead of being visible text.
 
-/// Whether a character moves the cursor, ends the line or reverses the text after it. Names and
-/// messages show it escaped, so that the reader sees what is really there.
+/// Returns `true` if a character moves the cursor, ends the line or reverses the text after it.
+/// Names and messages show it escaped, so that the reader sees what is really there.
 #[must_use]
 pub fn steers(letter: char) -> bool {
     letter.is_control()

@@ -33,7 +33,7 @@ impl UidRange {
         self.last - self.first + 1
     }
 
-    /// Whether an id is in the range.
+    /// Returns `true` if an id is in the range.
     #[must_use]
     pub const fn has(self, id: u32) -> bool {
         self.first <= id && id <= self.last
@@ -50,7 +50,7 @@ impl UidRange {
         (from..=self.last).chain(self.first..from)
     }
 
-    /// Whether the range shares an id with the `count` ids that start at `first`.
+    /// Returns `true` if the range shares an id with the `count` ids that start at `first`.
     #[must_use]
     pub fn meets(self, first: u32, count: u64) -> bool {
         let end = u64::from(first).saturating_add(count);

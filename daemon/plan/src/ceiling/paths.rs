@@ -51,8 +51,8 @@ const LOGIN: [&str; 22] = [
     ".config/autostart",
 ];
 
-/// Whether a path is absolute and made of plain names: no `.`, no `..`, no `//`, no NUL, no slash
-/// at its end.
+/// Returns `true` if a path is absolute and made of plain names: no `.`, no `..`, no `//`, no NUL,
+/// no slash at its end.
 #[must_use]
 pub fn is_plain(path: &Path) -> bool {
     // `components` skips some of these forms, so the text must equal what the components join to.
@@ -62,8 +62,8 @@ pub fn is_plain(path: &Path) -> bool {
         && path.components().collect::<PathBuf>().as_os_str() == path.as_os_str()
 }
 
-/// Whether a path is the root, a system directory, or below a system directory that is never
-/// writable in any part.
+/// Returns `true` if a path is the root, a system directory, or below a system directory that is
+/// never writable in any part.
 #[must_use]
 pub fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| Path::new(system).starts_with(path))
@@ -71,13 +71,14 @@ pub fn is_system(path: &Path) -> bool {
         || (path.starts_with("/dev") && !path.starts_with("/dev/shm"))
 }
 
-/// Whether a path has the files and sockets of running programs of the host.
+/// Returns `true` if a path has the files and sockets of running programs of the host.
 #[must_use]
 pub fn is_running(path: &Path) -> bool {
     RUNNING.iter().any(|running| path.starts_with(running))
 }
 
-/// Whether a path is a home below `/home`, root's home, or at or below a name of [`LOGIN`].
+/// Returns `true` if a path is a home below `/home`, root's home, or at or below a name of
+/// [`LOGIN`].
 fn is_login(path: &Path) -> bool {
     let is_home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
     let below = |name: &str| {

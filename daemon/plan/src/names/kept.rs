@@ -26,7 +26,7 @@ pub struct KeptDirectory {
     pub mtime: (i64, u32),
     /// Change time, in seconds and nanoseconds.
     pub ctime: (i64, u32),
-    /// Whether the next change of the directory is certain to alter these times.
+    /// True if the next change of the directory is certain to alter these times.
     pub settled: bool,
     /// The names in it that are hidden.
     pub hits: Vec<Vec<u8>>,

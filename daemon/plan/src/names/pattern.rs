@@ -111,7 +111,7 @@ impl Pattern {
         Ok(Self { exception, directories, parts })
     }
 
-    /// Whether the pattern is an exception from the patterns before it.
+    /// Returns `true` if the pattern is an exception to the patterns before it.
     #[must_use]
     pub const fn is_exception(&self) -> bool {
         self.exception
@@ -126,7 +126,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches a name in a directory.
+    /// Returns `true` if the pattern matches a name in a directory.
     pub(super) fn matches(&self, directory: &[u8], name: &[u8], kind: Kind) -> bool {
         if self.directories && kind == Kind::Other {
             return false;
@@ -150,8 +150,8 @@ impl Pattern {
     }
 }
 
-/// Whether parts match names. Backtracks only to the last `**`. With `inside`, a `**` at the end
-/// matches at least one name.
+/// Returns `true` if `parts` match `names`. Backtracks only to the last `**`. With `inside`, a `**`
+/// at the end matches at least one name.
 fn all(parts: &[PatternPart], names: &[&[u8]], inside: bool) -> bool {
     let (mut p, mut n, mut back) = (0, 0, None);
     while let Some(name) = names.get(n) {
