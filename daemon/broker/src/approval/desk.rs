@@ -86,7 +86,7 @@ impl Approvals {
         self.state().memory.revoke(id)
     }
 
-    /// Whether an approval is remembered already.
+    /// Returns `true` if an approval is remembered already.
     pub(crate) fn holds(&self, kept: &RememberedApproval) -> bool {
         self.state().memory.holds(kept)
     }

@@ -135,7 +135,7 @@ impl RememberedApprovals {
         self.kept.push(kept);
     }
 
-    /// Whether an approval is remembered.
+    /// Returns `true` if an approval is remembered.
     pub(crate) fn holds(&self, kept: &RememberedApproval) -> bool {
         self.kept.iter().any(|known| known.grant.id == kept.grant.id)
     }
@@ -197,8 +197,8 @@ impl RememberedApproval {
     }
 }
 
-/// Whether a call is in a scope. A call whose commands are not known is only in the scope of the
-/// exact call.
+/// Returns `true` if a call is in a scope. A call whose commands are not known is only in the scope
+/// of the exact call.
 fn covers(scope: &Scope, claim: &ApprovalKey) -> bool {
     let facts = &claim.facts;
     match scope {
@@ -224,7 +224,7 @@ fn covers(scope: &Scope, claim: &ApprovalKey) -> bool {
     }
 }
 
-/// Whether a path is `top` or below it, compared as text; a path with `..` is not.
+/// Returns `true` if a path is `top` or below it, compared as text. A path with `..` never is.
 fn below(path: &[u8], top: &[u8]) -> bool {
     let top = top.strip_suffix(b"/").unwrap_or(top);
     !path.split(|byte| *byte == b'/').any(|part| part == b"..")

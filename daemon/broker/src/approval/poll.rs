@@ -76,7 +76,7 @@ impl Poll {
         Some(self.asked.remove(at))
     }
 
-    /// Whether an approver has approved already.
+    /// Returns `true` if an approver has approved already.
     pub(crate) fn has_voted(&self, handler: &HandlerId) -> bool {
         self.approved.iter().any(|asked| asked.handler == *handler)
     }
@@ -101,7 +101,7 @@ impl Poll {
         self.top
     }
 
-    /// Whether an approver is of the highest priority, or is one that was not asked.
+    /// Returns `true` if an approver has the highest priority of those asked, or was not asked.
     pub(crate) fn decides(&self, handler: &HandlerId) -> bool {
         let mut asked = self.asked.iter();
         asked
@@ -109,7 +109,8 @@ impl Poll {
             .is_none_or(|asked| Some(asked.priority) == self.top)
     }
 
-    /// Whether the asked approvers are enough to reach the quorum.
+    /// Returns `true` if those who approved and those who can still answer are enough for the
+    /// quorum.
     pub(crate) fn can_carry(&self) -> bool {
         !self.is_empty() && distinct(&mut self.asked.iter().chain(&self.approved)) >= self.quorum
     }

@@ -3,7 +3,8 @@
 
 use palisade_plan::text;
 
-/// Whether a character takes no room or looks like another: in a command it hides something.
+/// Returns `true` if a character takes no room or looks like another, so that it could hide
+/// something in a command.
 fn unseen(letter: char) -> bool {
     matches!(
         letter,

@@ -17,7 +17,7 @@ pub(crate) struct CapturedText {
     pub(crate) text: String,
     /// The number of bytes that are not in `text`.
     pub(crate) omitted: u64,
-    /// Whether bytes that are not UTF-8 were replaced.
+    /// True if bytes that are not UTF-8 were replaced.
     pub(crate) lossy: bool,
 }
 
@@ -40,7 +40,7 @@ impl Capture {
             .then_some((self.head.as_slice(), self.tail.as_slice()))
     }
 
-    /// Whether `more` bytes would still fit.
+    /// Returns `true` if `more` bytes would still fit.
     pub(crate) fn holds(&self, more: usize) -> bool {
         self.total + more as u64 <= (self.head_most + self.tail_most) as u64
     }

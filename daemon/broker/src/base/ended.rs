@@ -16,7 +16,7 @@ pub(crate) struct ProgramEnd {
     pub(crate) timed_out: bool,
     pub(crate) cancelled: bool,
     pub(crate) oom: bool,
-    /// Whether the program left processes running, which were killed.
+    /// True if the program left processes running, which were killed.
     pub(crate) stragglers: bool,
     pub(crate) error: Option<WireError>,
     /// The working directory of the program when it ended.

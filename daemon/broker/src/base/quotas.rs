@@ -184,8 +184,8 @@ impl RequestRates {
     }
 }
 
-/// Whether a request counts towards the rate. Requests that belong to a counted one, or end
-/// something, do not.
+/// Returns `true` if a request counts towards the rate. Requests that belong to a counted one, or
+/// end something, do not.
 const fn is_counted(request: &Request) -> bool {
     !matches!(request, Request::Hello(_) | Request::Input(_) | Request::Cancel(_) | Request::Close)
 }

@@ -97,7 +97,7 @@ pub(crate) struct Roles {
     pub(crate) provide: RoleMembers,
     /// The principals that may record accesses. `None` means the daemon's own user and root.
     pub(crate) record: RoleMembers,
-    /// Whose sessions always get a uid of their own, whatever the default is.
+    /// The principals whose sessions always get a uid of their own, whatever the default is.
     pub(crate) throwaway: RoleMembers,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Whether a uid is the broker's, or may have been at an earlier start.
+    /// Returns `true` if a uid is the broker's, or may have been at an earlier start.
     pub(crate) fn was(self, uid: u32) -> bool {
         uid == self.uid || DYNAMIC.contains(&uid)
     }

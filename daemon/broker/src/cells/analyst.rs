@@ -25,7 +25,7 @@ pub(crate) struct Analyst {
     idle: Mutex<Vec<AnalystProcess>>,
 }
 
-/// How many calls the clients of a daemon are expected to make.
+/// The number of calls that the clients of a daemon are expected to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedCalls {
     /// Any number.

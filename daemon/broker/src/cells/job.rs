@@ -43,7 +43,7 @@ const ACCOUNTED: Duration = Duration::from_secs(5);
 pub(crate) struct Progress {
     /// The number of bytes printed so far.
     pub(crate) total: u64,
-    /// Whether the effects are being reviewed: the job's processes are gone or frozen.
+    /// True if the effects are being reviewed: the job's processes are gone or frozen.
     pub(crate) settling: bool,
     /// Set once all processes of the job are gone.
     pub(crate) ended: Option<Arc<ProgramEnd>>,

@@ -37,7 +37,7 @@ pub(crate) struct Launcher {
     records: Arc<Records>,
     routes: Mutex<HashMap<SessionNumber, mpsc::UnboundedSender<Reply>>>,
     gone: OnceLock<String>,
-    /// Whether this daemon closed the connection itself, so that its end is not an error.
+    /// True if this daemon closed the connection itself, so that its end is not an error.
     let_go: AtomicBool,
 }
 

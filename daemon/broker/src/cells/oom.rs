@@ -33,7 +33,7 @@ impl OomCounter {
         counter
     }
 
-    /// Whether a process was killed since the last call of this function.
+    /// Returns `true` if a process was killed since the last call of this function.
     pub(crate) fn grew(&self) -> bool {
         let now = self.file.as_ref().map_or(0, read);
         self.seen.swap(now, Ordering::Relaxed) < now

@@ -94,7 +94,7 @@ pub(crate) struct CallDenials {
 pub(crate) struct CallWatch {
     records: Arc<Records>,
     pub(crate) mark: String,
-    /// Whether denials by its runner's seccomp filter are recorded.
+    /// True if denials by its runner's seccomp filter are recorded.
     logged: bool,
 }
 
@@ -190,7 +190,7 @@ impl Records {
         self.state().book.lost
     }
 
-    /// Whether the denials of a session that begins now will be recorded.
+    /// Returns `true` if the denials of a session that begins now will be recorded.
     pub(crate) async fn expected(self: &Arc<Self>) -> bool {
         let until = Instant::now() + FIRST;
         while matches!(self.state().known, RecordAvailability::Trying) && Instant::now() < until {

@@ -117,7 +117,7 @@ pub(crate) struct Session {
     /// The connections that the session was refused.
     pub(crate) refused: Arc<RefusedConnections>,
     state: watch::Receiver<SessionState>,
-    /// Whether an operator ended the session.
+    /// True if an operator ended the session.
     aborted: AtomicBool,
     _enrolled: CensusEntry,
 }

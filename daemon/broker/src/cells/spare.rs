@@ -45,7 +45,7 @@ impl SpareShells {
         }
     }
 
-    /// Whether a program can be a line of a spare shell.
+    /// Returns `true` if a spare shell can run the program: it is a line for the shell.
     pub(crate) fn serve(program: &Program) -> bool {
         let is_line = matches!(program.argv.as_slice(), [shell, option, _]
             if shell == SHELL && option == "-c");

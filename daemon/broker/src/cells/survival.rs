@@ -30,7 +30,7 @@ impl Survival {
         Ok(Self { token, grace, terms, taken: Notify::new() })
     }
 
-    /// Whether this is the session's token. Compares in constant time.
+    /// Returns `true` if `token` is the session's token. Compares in constant time.
     pub(crate) fn opens(&self, token: &str) -> bool {
         let differs = self.token.bytes().zip(token.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
         token.len() == self.token.len() && differs == 0

@@ -69,7 +69,7 @@ impl Transactions {
         self.none.get().map(String::as_str)
     }
 
-    /// Whether a transaction was ever started in this session.
+    /// Returns `true` if a transaction was ever started in this session.
     pub(crate) fn were_had(&self) -> bool {
         self.had.get().is_some()
     }

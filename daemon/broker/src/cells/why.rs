@@ -92,8 +92,8 @@ pub(crate) fn explain(session: &Session, touched: &AccessedPaths, outcome: &mut 
     outcome.denials = denied.iter().filter_map(Explanation::denial).collect::<Vec<Denial>>();
 }
 
-/// Whether the profile's denial is the cause of the kernel's error. A missing path is the profile's
-/// doing only if it would be a path of the host.
+/// Returns `true` if the profile's denial is the cause of the kernel's error. A missing path is the
+/// profile's doing only if it would be a path of the host.
 fn is_cause(code: ErrorCode, told: &Explanation) -> bool {
     let absent = matches!(code, ErrorCode::NotFound | ErrorCode::SpawnFailed);
     let refused = code == ErrorCode::OutsidePolicy || (absent && told.place == TargetOwner::Host);

@@ -69,12 +69,12 @@ pub(crate) enum LossExtent {
 struct Terms {
     guard: Guard,
     writes_workspace: bool,
-    /// Whether the session can change something that no transaction holds back: unguarded
+    /// True if the session can change something that no transaction holds back: unguarded
     /// directories, or systems reached over the network.
     unheld: bool,
-    /// Whether the session can change directories of the host that no transaction holds back.
+    /// True if the session can change directories of the host that no transaction holds back.
     unguarded: bool,
-    /// Whether names of the workspace are hidden from programs or protected.
+    /// True if names of the workspace are hidden from programs or protected.
     veiled: bool,
 }
 

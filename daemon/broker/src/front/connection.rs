@@ -149,7 +149,7 @@ fn shutting_down() -> WireError {
     WireError::new(ErrorCode::ShuttingDown, "the daemon is stopping", "connect again later")
 }
 
-/// Whether the other end has closed the connection, not only its sending half.
+/// Returns `true` if the other end has closed the connection, not only its sending half.
 fn hung_up(stream: &UnixStream) -> bool {
     let mut watched = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

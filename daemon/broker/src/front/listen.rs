@@ -93,7 +93,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// Whether the error means that another user could remove or replace the socket.
+    /// Returns `true` if the error means that another user could remove or replace the socket.
     pub(crate) const fn is_unsafe(&self) -> bool {
         match self {
             Self::NotAbsolute(_)

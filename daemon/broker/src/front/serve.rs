@@ -255,9 +255,9 @@ fn note(ended: Result<(), JoinError>) {
     }
 }
 
-/// Whether there is room for one more connection. When one user opens many at once, most are
-/// rejected and end at once. Another user's connection waits for that instead of being closed with
-/// them.
+/// Returns `true` if there is room for one more connection. When one user opens many at once, most
+/// are rejected and end at once. Another user's connection waits for that instead of being closed
+/// with them.
 async fn has_room(connections: &mut JoinSet<()>) -> bool {
     for _ in 0..MOMENTS {
         if connections.len() < CONNECTIONS + TURNED_AWAY {

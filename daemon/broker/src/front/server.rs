@@ -40,7 +40,7 @@ pub(crate) enum Clients {
 }
 
 impl Clients {
-    /// Whether a peer may be a client.
+    /// Returns `true` if a peer may be a client.
     pub(crate) const fn admit(self, peer: Peer) -> bool {
         match self {
             Self::Many | Self::One => true,

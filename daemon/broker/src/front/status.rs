@@ -193,8 +193,8 @@ mod tests {
         }
     }
 
-    /// Whether the layer needs an overlay. Names are hidden and protected by one, so both are
-    /// missing without it.
+    /// Returns `true` if the layer needs an overlay. Names are hidden and protected by one, so both
+    /// are missing without it.
     fn is_of_overlay(layer: Layer) -> bool {
         matches!(layer, Layer::Hide | Layer::Protect)
     }

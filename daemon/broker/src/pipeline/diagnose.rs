@@ -197,7 +197,7 @@ fn relate(found: &mut Diagnostic, workspace: &[u8]) {
     }
 }
 
-/// Whether a diagnostic is about one of the named paths; true for all if none is named.
+/// Returns `true` if a diagnostic is about one of the named paths, or if no path is named.
 fn is_about(found: &Diagnostic, named: &[Vec<u8>]) -> bool {
     let path = found.path.as_deref().unwrap_or_default().as_bytes();
     let at_or_below = |name: &Vec<u8>| {

@@ -33,8 +33,8 @@ pub(crate) struct Journal {
     lost: Arc<AtomicU64>,
 }
 
-/// Whether standard error goes to the journal: whether it is the stream that `$JOURNAL_STREAM`
-/// names.
+/// Returns `true` if standard error is the stream that `$JOURNAL_STREAM` names, so that it goes to
+/// the journal.
 pub(crate) fn is_ours() -> bool {
     let stated = rustix::fs::fstat(io::stderr().as_fd());
     let (Ok(named), Ok(stat)) = (std::env::var("JOURNAL_STREAM"), stated) else { return false };

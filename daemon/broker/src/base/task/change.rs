@@ -80,12 +80,12 @@ impl ChangeTask {
         }
     }
 
-    /// Whether the content follows as an attachment.
+    /// Returns `true` if the content follows as an attachment.
     pub(crate) const fn is_attached(&self) -> bool {
         matches!(self, Self::Write { content: Content::Attached, .. })
     }
 
-    /// Whether the replaced content is stored for undo.
+    /// Returns `true` if the replaced content is stored for undo.
     pub(crate) const fn is_kept(&self) -> bool {
         !matches!(
             self,
@@ -94,8 +94,8 @@ impl ChangeTask {
         )
     }
 
-    /// Whether an interrupted change leaves a journal. A journal is trusted only for a change that
-    /// is known to have begun.
+    /// Returns `true` if an interrupted change leaves a journal. A journal is trusted only for a
+    /// change that is known to have begun.
     pub(crate) const fn is_journalled(&self) -> bool {
         matches!(self, Self::Settle { .. })
     }

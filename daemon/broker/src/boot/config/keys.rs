@@ -80,7 +80,7 @@ pub(crate) fn find(path: &str) -> Option<&'static ConfigKey> {
     KEYS.iter().find(|key| key.path == path)
 }
 
-/// Whether a path is a section.
+/// Returns `true` if a path names a section: there is a key below it.
 pub(super) fn is_section(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }

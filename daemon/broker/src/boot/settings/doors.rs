@@ -26,7 +26,7 @@ pub(crate) enum OperatorEndpoint {
 /// The places where calls are reported besides the audit log.
 #[derive(Debug, Default)]
 pub(crate) struct ReportTargets {
-    /// Whether the journal gets a line for each call.
+    /// True if the journal gets a line for each call.
     pub(crate) journal: bool,
     /// The collector that gets a trace of each call, if any.
     pub(crate) traces: Option<Export>,

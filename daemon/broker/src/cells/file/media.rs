@@ -24,8 +24,8 @@ pub(super) fn of(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether the bytes are a bitmap. A text may begin with BM too, but hardly with its own length
-/// after that.
+/// Returns `true` if the bytes are a bitmap. A text may begin with BM too, but hardly with its own
+/// length after that.
 fn is_bitmap(bytes: &[u8]) -> bool {
     let size = bytes.get(2..6).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes);
     bytes.starts_with(b"BM") && size.is_some_and(|size| size as usize == bytes.len())

@@ -26,7 +26,7 @@ impl Ring {
         self.total - self.bytes.len() as u64
     }
 
-    /// Whether `more` bytes fit without losing any.
+    /// Returns `true` if `more` bytes fit without losing any.
     pub(super) fn holds(&self, more: usize) -> bool {
         self.bytes.len() + more <= self.most
     }

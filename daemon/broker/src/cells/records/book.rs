@@ -24,11 +24,11 @@ pub(super) struct CallRecords {
     pub(super) refused: Vec<(KernelRefusal, u64)>,
     /// The number of denials that are not reported.
     pub(super) left_out: u64,
-    /// Whether a denial may belong to the previous call.
+    /// True if a denial may belong to the previous call.
     pub(super) mixed: bool,
-    /// Whether the settings of the kernel's audit changed while the call ran.
+    /// True if the settings of the kernel's audit changed while the call ran.
     pub(super) unsettled: bool,
-    /// Whether the runner's own denial after the call has arrived, and so all records before it.
+    /// True once the runner's own denial after the call has arrived, and so all records before it.
     whole: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct DenialBook {
     fence: FenceDomain,
     /// The number of the fence's denials that have arrived.
     pub(super) fenced: u64,
-    /// Whether any runner's own denial ever arrived.
+    /// True once any runner's own denial has arrived.
     pub(super) heard: bool,
     /// The number of denials of calls that did not arrive, or arrived too late.
     pub(super) lost: u64,
@@ -100,12 +100,13 @@ impl DenialBook {
         }
     }
 
-    /// Whether a denial of the call has arrived.
+    /// Returns `true` if a denial of the call has arrived.
     pub(super) fn has_any(&self, mark: &str) -> bool {
         self.calls.get(mark).is_some_and(|claim| !claim.refused.is_empty())
     }
 
-    /// Whether all denials of a call have arrived, as shown by its runner's own denial after it.
+    /// Returns `true` if all denials of a call have arrived, as shown by its runner's own denial
+    /// after it.
     pub(super) fn is_whole(&self, mark: &str) -> bool {
         self.calls.get(mark).is_some_and(|claim| claim.whole)
     }

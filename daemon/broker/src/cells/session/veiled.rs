@@ -15,7 +15,8 @@ use palisade_plan::cell::Fault;
 use palisade_protocol::Guard;
 
 impl Session {
-    /// Whether names of the workspace are hidden from programs.
+    /// Returns `true` if the profile hides or protects names of the workspace, and transactions are
+    /// available to do so.
     pub(crate) fn is_veiled(&self) -> bool {
         self.profile.veils() && self.transactions.none().is_none()
     }
@@ -76,8 +77,9 @@ impl Session {
         }
     }
 
-    /// Whether a program may run without a transaction. Not if there was one before: else whatever
-    /// made transactions impossible would also remove the guard from later programs.
+    /// Returns `true` if a program may run without a transaction. Not if there was one before:
+    /// otherwise whatever made transactions impossible would also remove the guard from later
+    /// programs.
     pub(crate) fn may_do_without(&self) -> bool {
         self.guard != Guard::Transaction
             && !self.transactions.were_had()

@@ -113,7 +113,7 @@ async fn restore(which: &UndoTarget, force: bool, session: &Session) -> Result<R
     assemble(&records, if force { Force::Forced } else { Force::Careful })
 }
 
-/// Whose calls an undo reverts.
+/// The sessions whose calls an undo reverts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     /// Calls of this session only.

@@ -28,7 +28,7 @@ pub(super) fn left_out(effects: &[Effect], part: &Part) -> Vec<Vec<u8>> {
     paths
 }
 
-/// Whether the rest has no losses but those that were shown.
+/// Returns `true` if every loss of `rest` is among those that were shown.
 pub(super) fn is_covered(rest: &Facts, shown: &Facts) -> bool {
     let targets = |facts: &Facts| -> HashSet<String> {
         facts.findings.iter().flat_map(|found| found.targets.clone()).collect()
@@ -42,7 +42,8 @@ pub(super) fn not_committed<'a>(shown: &'a [Effect], committed: &[Effect]) -> Ve
     shown.iter().filter(|effect| !done.contains(&effect.path)).collect()
 }
 
-/// Whether every effect of the rest was shown. A moved file may appear as created at its new path.
+/// Returns `true` if every effect of `rest` was shown. A moved file may appear as created at its
+/// new path.
 pub(super) fn is_part(rest: &[Effect], shown: &[Effect]) -> bool {
     let mut by_path: HashMap<&Path, Vec<&Effect>> = HashMap::new();
     for one in shown {

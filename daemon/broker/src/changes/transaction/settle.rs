@@ -240,12 +240,13 @@ const fn undo_record(task: &ChangeTask) -> UndoRecord {
     if task.is_kept() { UndoRecord::Kept } else { UndoRecord::Unavailable }
 }
 
-/// Whether the error is a conflict with changes from outside, or an earlier commit's.
+/// Returns `true` if the error is a conflict with changes from outside, or with an earlier commit.
 fn is_conflict(error: &CallError) -> bool {
     matches!(failure(error), Some(FileErrorKind::Conflict)) || is_interrupted_commit(error)
 }
 
-/// Whether an interrupted commit in the workspace has not been rolled back yet.
+/// Returns `true` if the error says that an interrupted commit in the workspace has not been rolled
+/// back yet.
 fn is_interrupted_commit(error: &CallError) -> bool {
     matches!(failure(error), Some(FileErrorKind::InterruptedCommit))
 }
@@ -258,8 +259,8 @@ const fn failure(error: &CallError) -> Option<FileErrorKind> {
     None
 }
 
-/// Whether the replaced content exceeds what is stored for undo. A full transaction is a different
-/// error.
+/// Returns `true` if the error says that the replaced content exceeds what is stored for undo. A
+/// full transaction is a different error.
 fn is_too_much(error: &CallError) -> bool {
     matches!(
         error,

@@ -165,7 +165,7 @@ impl Connection {
     }
 }
 
-/// Whether a request starts something that a stopping daemon would have to wait for.
+/// Returns `true` if a request starts something that a stopping daemon would have to wait for.
 const fn begins(request: &Request) -> bool {
     matches!(request, Request::Open(_) | Request::Resume(_) | Request::Call(_) | Request::Batch(_))
 }

@@ -177,7 +177,7 @@ fn cargo(line: &str) -> Option<Diagnostic> {
     })
 }
 
-/// Whether a message only counts the others.
+/// Returns `true` if a message only counts the others.
 fn is_summary(message: &str) -> bool {
     message.starts_with("aborting due to")
         || message.ends_with("warning emitted")

@@ -100,13 +100,14 @@ fn for_good(tool: &Tool, task: &ChangeTask) -> Option<Finding> {
     (!task.is_kept()).then(|| Finding::new("destructive", Severity::Warning, why))
 }
 
-/// Whether the target exists and was not made by the session.
+/// Returns `true` if the target exists and was not made by the session.
 fn is_foreign(session: &Session, target: &InspectedTarget) -> bool {
     let is_own = target.version().is_some_and(|version| session.memory().wrote(version));
     target.found.is_some() && !is_own
 }
 
-/// Whether git or a program outside the sandbox would execute or obey what is written there.
+/// Returns `true` if git, or a program outside the sandbox, would execute or obey what is written
+/// to the target.
 fn is_obeyed(session: &Session, target: &InspectedTarget) -> bool {
     [&target.path, &target.real].into_iter().any(|path| {
         let way = path.strip_prefix(session.workspace.0.as_slice()).unwrap_or(path);

@@ -40,7 +40,7 @@ pub(super) async fn look(
     Ok(())
 }
 
-/// Whether the tool itself would fail for the same reason.
+/// Returns `true` if the tool itself would fail with an error of this kind.
 const fn is_final(kind: FileErrorKind) -> bool {
     match kind {
         FileErrorKind::NotFound

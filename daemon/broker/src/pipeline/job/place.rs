@@ -29,7 +29,7 @@ pub(crate) struct JobTransaction {
     pub(crate) unsettled: UnsettledCall,
     pub(crate) approvals: Arc<ApprovalService>,
     pub(crate) docket: CallAudit,
-    /// Whether a commit was refused and the call had asked that the job then ends.
+    /// True if a commit was refused and the call had asked that the job then ends.
     pub(crate) is_refused: bool,
 }
 

@@ -77,8 +77,8 @@ impl CheckedCall {
         self.preview.as_ref()
     }
 
-    /// Whether a dry run really runs the program, in a transaction that is then discarded. That
-    /// needs a program that ends and can change only the workspace.
+    /// Returns `true` if a dry run really runs the program, in a transaction that is then
+    /// discarded. That needs a program that ends and can change only the workspace.
     pub(crate) fn is_tried(&self) -> bool {
         let Task::Run(program) = &self.validated.task else { return false };
         let profile = &self.context.session.profile;
@@ -99,13 +99,13 @@ impl CheckedCall {
         Self { route, ..self }
     }
 
-    /// Whether the call runs in a transaction.
+    /// Returns `true` if the call runs in a transaction.
     pub(crate) fn wants_transaction(&self) -> bool {
         let runs = matches!(self.validated.task, Task::Run(_));
         (runs && matches!(self.route, Route::Transaction(_))) || self.is_tried()
     }
 
-    /// Whether the call's route is reading, and hidden names would be visible there.
+    /// Returns `true` if the call's route is reading, and hidden names would be visible there.
     pub(crate) fn may_see_hidden(&self) -> bool {
         let session = &self.context.session;
         matches!(self.validated.task, Task::Run(_))

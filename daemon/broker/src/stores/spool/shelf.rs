@@ -90,7 +90,7 @@ impl SpoolIndex {
         held.bytes
     }
 
-    /// Whether the spool is in the index.
+    /// Returns `true` if the spool is in the index.
     pub(super) fn knows(&self, call: &CallId) -> bool {
         self.spools.contains_key(call)
     }

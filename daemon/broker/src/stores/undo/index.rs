@@ -229,7 +229,7 @@ impl Index {
         self.records.values().filter(of).map(|known| known.head.clone()).collect()
     }
 
-    /// Whether there is a record of a call.
+    /// Returns `true` if there is a record of a call.
     pub(super) fn knows(&self, call: &CallId) -> bool {
         self.places.contains_key(call)
     }

@@ -39,7 +39,7 @@ pub(crate) struct ContentPiece {
     file: Arc<File>,
     at: u64,
     length: u32,
-    /// Whether it is the last piece of its file.
+    /// True if this is the last piece of its file.
     pub(crate) end: bool,
 }
 

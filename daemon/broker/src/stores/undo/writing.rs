@@ -77,7 +77,7 @@ pub(crate) struct UndoWriter {
     missing: u64,
     names: u64,
     entries: u64,
-    /// Whether any path existed before.
+    /// True if anything existed at the recorded paths before the change.
     existed: bool,
     /// The loss that the change will cause.
     loses: DeletionLoss,
@@ -126,7 +126,7 @@ enum DropAction {
 struct RecordFile {
     path: PathBuf,
     file: Option<File>,
-    /// Whether the record was deleted: a write that is still under way then fails.
+    /// True if the record was deleted: a write that is still under way then fails.
     gone: bool,
 }
 

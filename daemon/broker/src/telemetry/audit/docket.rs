@@ -43,7 +43,7 @@ pub(crate) struct CallAudit {
     cwd: Arc<WorkingDirectory>,
     started: Instant,
     state: CallAuditState,
-    /// Whether a decision about the call is in the log.
+    /// True if a decision about the call is in the log.
     answered: bool,
     keeps: OutputLogging,
     attachment: Option<Tally>,
@@ -57,7 +57,7 @@ pub(crate) struct JudgeDecision<'a> {
     pub(crate) judgement: Judgement,
     /// The findings of the judge.
     pub(crate) findings: &'a [palisade_protocol::Finding],
-    /// Whether the call changes nothing.
+    /// True if the call changes nothing.
     pub(crate) read_only: bool,
 }
 
