@@ -26,7 +26,7 @@ const MOST: usize = 64 * 1024;
 /// The number of streams that come with a message.
 const STREAMS: usize = 3;
 
-/// What the runner is told: the shell waits, or has taken its command.
+/// The messages to the runner: the shell waits, or has taken its command.
 const WAITING: u8 = b'w';
 const TAKEN: u8 = b't';
 

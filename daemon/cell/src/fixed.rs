@@ -51,7 +51,7 @@ fn private_above<'a>(
     root.tmpfs.iter().map(|tmpfs| tmpfs.path.as_path()).find(|private| *private == innermost)
 }
 
-/// Whether `piece` is a mount that the session can not write.
+/// Returns `true` if `piece` is a mount that the session can not write.
 fn is_read_only(root: &Root, path: &Path, piece: &RootEntry) -> bool {
     let writes =
         root.binds.iter().any(|bind| bind.access == Access::Write && bind.path.as_path() == path);

@@ -96,7 +96,7 @@ fn all_stopped(until: Instant) -> io::Result<bool> {
     }
 }
 
-/// Whether every thread of the process is stopped or has ended.
+/// Returns `true` if every thread of the process is stopped or has ended.
 fn stands_still(pid: i32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {
@@ -105,7 +105,7 @@ fn stands_still(pid: i32) -> bool {
     })
 }
 
-/// Whether the process is stopped.
+/// Returns `true` if the process is stopped.
 fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| state(&stat) == Some('T'))

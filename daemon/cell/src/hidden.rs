@@ -46,7 +46,7 @@ struct Stamp {
 pub(crate) struct ScannedDirectory {
     name: Vec<u8>,
     stamp: Stamp,
-    /// Whether the directory was read long enough after its last change that another change must
+    /// True if the directory was read long enough after its last change that another change must
     /// show in its times.
     settled: bool,
     below: Vec<Self>,

@@ -193,7 +193,7 @@ fn reaching(
         .map_err(fail)
 }
 
-/// Whether the path exists and has no symbolic link in it.
+/// Returns `true` if the path exists and has no symbolic link in it.
 fn is_without_links(grant: &Grant) -> bool {
     let (flags, resolve) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
     rustix::fs::openat2(CWD, grant.path.as_path(), flags, Mode::empty(), resolve).is_ok()

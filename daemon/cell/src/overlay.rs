@@ -54,8 +54,8 @@ pub struct Layers {
 pub struct CommittedPath {
     /// Its version right after the commit.
     pub version: Version,
-    /// Whether all of it came from the program. For a directory: nothing of the workspace shows
-    /// through it.
+    /// True if everything at the path came from the program. For a directory: nothing of the
+    /// workspace shows through it.
     pub whole: bool,
 }
 
@@ -283,7 +283,8 @@ fn look_at(above: impl AsFd, name: &str) -> Result<OwnedFd, StepFailure> {
         .map_err(StepFailure::kernel(format!("look at the layer's {name}")))
 }
 
-/// Whether a directory of the upper layer is opaque: nothing of the lower layer shows through it.
+/// Returns `true` if a directory of the upper layer is opaque: nothing of the lower layer shows
+/// through it.
 pub(crate) fn is_opaque(directory: &OwnedFd) -> Result<bool, rustix::io::Errno> {
     has_mark(directory, OPAQUE, b"y")
 }
@@ -294,7 +295,7 @@ pub(crate) fn make_opaque(directory: &OwnedFd) -> Result<(), rustix::io::Errno> 
     rustix::fs::fsetxattr(directory, OPAQUE, b"y", rustix::fs::XattrFlags::empty())
 }
 
-/// Whether a file of the upper layer was copied up from the lower one.
+/// Returns `true` if a file of the upper layer was copied up from the lower one.
 pub(crate) fn is_copy(of: &OwnedFd) -> Result<bool, rustix::io::Errno> {
     let mut value = [0; 256];
     match rustix::fs::fgetxattr(of, "user.overlay.origin", &mut value) {

@@ -149,7 +149,8 @@ fn resolve_all(
     Ok(pieces)
 }
 
-/// Whether a path is missing, or out of reach for this identity. For the session that is the same.
+/// Returns `true` if the error says that a path is missing, or out of reach for this identity. For
+/// the session that is the same.
 fn skipped(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES))
 }
@@ -166,10 +167,10 @@ fn attributes(bind: &Bind, root: &Root) -> u64 {
     }
 }
 
-/// Whether a bind lies below a directory whose programs may run, such as the private home.
-/// Landlock's rule for that directory also covers the mounts below it, so the mount itself must
-/// deny execution. Elsewhere Landlock denies it, and leaves a record. Binds in the workspace are
-/// exempt: its programs run, whether or not that part of it may be written.
+/// Returns `true` if a bind lies below a directory whose programs may run, such as the private
+/// home. Landlock's rule for that directory also covers the mounts below it, so the mount itself
+/// must deny execution. Elsewhere Landlock denies it, and leaves a record. Binds in the workspace
+/// are exempt: its programs run, whether or not that part of it may be written.
 fn lies_where_programs_run(bind: &Bind, root: &Root) -> bool {
     let is_below = |above: &palisade_plan::Path| {
         *above != bind.path && bind.path.as_path().starts_with(above.as_path())
@@ -495,7 +496,7 @@ pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
     Ok(())
 }
 
-/// Whether a descriptor refers to a mount point itself.
+/// Returns `true` if a descriptor refers to a mount point itself.
 fn is_mount(fd: &OwnedFd) -> rustix::io::Result<bool> {
     let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))

@@ -133,7 +133,7 @@ impl Spares {
         Self { waiting: None, object: None, usable }
     }
 
-    /// Whether spare shells can be used here, as far as is known.
+    /// Returns `true` if, as far as is known, spare shells can be used here.
     pub(crate) const fn are_usable(&self) -> bool {
         self.usable
     }

@@ -21,7 +21,7 @@ pub struct StepResults {
     pub made: Vec<OwnedFd>,
     /// The namespaces that this process does not share with the host.
     pub namespaces: Vec<Namespace>,
-    /// Whether the loopback interface was brought up.
+    /// True if the loopback interface was brought up.
     pub loopback: bool,
     /// The listeners of an egress room, until they are sent to the broker.
     pub listeners: Vec<OwnedFd>,

@@ -59,7 +59,7 @@ impl<'a> UsageWatch<'a> {
     }
 }
 
-/// Whether a tree takes more than `most` bytes.
+/// Returns `true` if a tree takes more than `most` bytes.
 pub(crate) fn is_over(tree: &OwnedFd, most: u64) -> Result<bool, Errno> {
     let (mut bytes, mut known) = (0_u64, HashSet::new());
     let mut waiting = vec![b".".to_vec()];

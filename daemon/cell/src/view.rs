@@ -33,7 +33,7 @@ impl View {
         rest.strip_prefix(b"/").filter(|rest| !rest.is_empty())
     }
 
-    /// Whether the path is hidden from the session. It must contain no links.
+    /// Returns `true` if the path is hidden from the session. It must contain no links.
     pub(crate) fn hides(&self, real: &Path, kind: Kind) -> bool {
         !self.veil.hidden.is_empty()
             && self.below(&real.0).is_some_and(|path| self.veil.hidden.covers(path, kind).is_some())

@@ -36,7 +36,7 @@ pub(crate) fn hits(
     }
 }
 
-/// Whether a relative path has no empty, `.` or `..` component.
+/// Returns `true` if a relative path has no empty, `.` or `..` component.
 fn is_plain(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
 }

@@ -35,7 +35,7 @@ pub(super) struct OverlayLayers<'a> {
     pub(super) lower: &'a OwnedFd,
     /// The mount with the directories of the upper layers.
     pub(super) layer: &'a OwnedFd,
-    /// Whether there is a layer of whiteouts between them.
+    /// True if there is a layer of whiteouts between them.
     pub(super) marked: bool,
     /// The place where writes are stored; `None` for a read-only overlay.
     pub(super) writes: Option<Upper>,

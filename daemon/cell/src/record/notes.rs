@@ -159,7 +159,7 @@ impl Notes {
         Some((at, kind))
     }
 
-    /// Whether one of the session's own directories is above, at or below a path.
+    /// Returns `true` if one of the session's own directories is above, at or below a path.
     fn is_own(&self, path: &Path) -> bool {
         self.own.iter().any(|own| own.starts_with(path) || path.starts_with(own))
     }
@@ -176,7 +176,8 @@ impl Notes {
         (at.starts_with(own) && !bound).then(|| own.clone())
     }
 
-    /// Whether a path into one of the session's own directories leads out of it through a link.
+    /// Returns `true` if a path into one of the session's own directories leads out of it through a
+    /// link.
     fn leads_out(&self, own: &Path, path: &Path, follow: Follow) -> bool {
         let last = match follow {
             Follow::Yes => OFlags::empty(),

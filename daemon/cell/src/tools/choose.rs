@@ -65,8 +65,8 @@ impl<'v> Chooser<'v> {
         Scope::of(real.unwrap_or(&self.top), &self.view.workspace, &self.allowance)
     }
 
-    /// Whether an entry is hidden from the session. `path` is relative to the start of the walk,
-    /// and no directory above it is hidden.
+    /// Returns `true` if an entry is hidden from the session. `path` is relative to the start of
+    /// the walk, and no directory above it is hidden.
     pub(super) fn hides(&self, path: &[u8], kind: EntryKind) -> bool {
         let hidden = &self.view.veil.hidden;
         if hidden.is_empty() {
@@ -94,8 +94,8 @@ impl<'v> Chooser<'v> {
         Rules::within(above, dir, sources, start, &self.allowance)
     }
 
-    /// Whether a walk visits an entry at all. `path` is relative to the directory that the rules
-    /// apply to.
+    /// Returns `true` if a walk visits an entry at all. `path` is relative to the directory that
+    /// the rules apply to.
     pub(super) fn enters(&self, rules: Option<&Arc<Rules>>, path: &[u8], kind: Kind) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         name != b".git"
@@ -103,7 +103,7 @@ impl<'v> Chooser<'v> {
             && !Rules::leave_out(rules, path, kind)
     }
 
-    /// Whether the glob matches a path relative to the start of the walk.
+    /// Returns `true` if the glob matches a path relative to the start of the walk.
     pub(super) fn takes(&self, path: &[u8]) -> bool {
         let matches = |glob: &Glob| glob.set.is_match(OsStr::from_bytes(path)) != glob.inverted;
         self.glob.as_ref().is_none_or(matches)

@@ -35,7 +35,7 @@ pub(super) struct MatchCollector<'a> {
     /// The number of lines at the end that are context for a match to come.
     ahead: usize,
     full: bool,
-    /// Whether the file turned out not to be text.
+    /// True if the file turned out not to be text.
     pub(super) binary: bool,
 }
 

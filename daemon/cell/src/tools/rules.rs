@@ -156,7 +156,8 @@ impl Rules {
         }
     }
 
-    /// Whether the rules exclude a path. The nearest directory with a matching rule decides.
+    /// Returns `true` if the rules exclude a path. The nearest directory with a matching rule
+    /// decides.
     pub(super) fn leave_out(rules: Option<&Arc<Self>>, path: &[u8], kind: Kind) -> bool {
         let mut next = rules;
         while let Some(rules) = next {

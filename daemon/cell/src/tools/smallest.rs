@@ -58,9 +58,9 @@ pub(super) struct SmallestItems {
     pub(super) held: usize,
     /// The number of entries that matched.
     pub(super) seen: u64,
-    /// Whether the directory has more entries than are read.
+    /// True if the directory has more entries than are read.
     pub(super) more: bool,
-    /// Whether some matching entries were dropped.
+    /// True if some matching entries were dropped.
     pub(super) cut: bool,
 }
 

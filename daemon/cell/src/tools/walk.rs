@@ -65,7 +65,7 @@ pub(super) trait FileVisitor: Send {
 pub(super) struct UnvisitedParts {
     /// The number of directories that could not be opened.
     pub(super) unreadable: u64,
-    /// Whether there were more entries than are visited.
+    /// True if there were more entries than are visited.
     pub(super) more: bool,
 }
 

@@ -68,7 +68,7 @@ impl<'a> CallWatch<'a> {
         Ok(())
     }
 
-    /// Whether a thread was told to stop.
+    /// Returns `true` once the threads that work on the call have to stop.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
@@ -90,7 +90,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether the next action is due. This is true for one thread only.
+/// Returns `true`, to one thread only, if the next action is due.
 fn is_due(at: &AtomicU64, now: u64, every: Duration) -> bool {
     let due = at.load(Ordering::Relaxed);
     now >= due

@@ -94,7 +94,8 @@ pub(super) fn replace_by_link(
     Ok(second)
 }
 
-/// Whether the entry with this name now is the one that was seen before it was renamed.
+/// Returns `true` if the entry that has this name now is the one that was seen before it was
+/// renamed.
 pub(super) fn is_moved(old: &EntryMetadata, dir: &DirHandle<'_>, name: &[u8]) -> bool {
     look(dir, name).ok().flatten().is_some_and(|now| old.is_moved(&now))
 }
@@ -117,7 +118,7 @@ pub(super) fn put_back(dir: &DirHandle<'_>, aside: &str, name: &[u8]) -> Result<
     }
 }
 
-/// Whether the entry that was renamed is the one to be deleted.
+/// Returns `true` if the entry that was renamed is the one to be deleted.
 pub(super) fn is_expected(
     dir: impl AsFd,
     name: &[u8],

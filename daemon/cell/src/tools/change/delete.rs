@@ -120,7 +120,7 @@ pub(super) struct TreeSummary {
     pub(super) print: [u8; 32],
     /// The number of entries.
     pub(super) entries: u64,
-    /// Whether an entry was changed from outside the transaction.
+    /// True if an entry was changed from outside the transaction.
     pub(super) is_changed: bool,
     /// All entries except directories; `None` if there are too many.
     pub(super) files: Option<Vec<LostEntry>>,

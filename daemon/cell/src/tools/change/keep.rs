@@ -45,7 +45,7 @@ impl UndoRecord {
         Self { keep, entries: Vec::new(), sources: HashMap::new(), bytes: 0 }
     }
 
-    /// Whether an undo record is wanted.
+    /// Returns `true` if an undo record is wanted.
     pub(super) fn wants(&self) -> bool {
         self.keep != Keep::Nothing
     }

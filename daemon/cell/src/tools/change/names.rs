@@ -11,7 +11,7 @@ const PREFIX: &[u8] = b".palisade-";
 const SUFFIX: &[u8] = b".tmp";
 const DIGITS: usize = 8;
 
-/// Whether a name has the form of our temporary names.
+/// Returns `true` if a name has the form of our temporary names.
 pub(in crate::tools) fn is_ours(name: &[u8]) -> bool {
     name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)).is_some_and(|middle| {
         middle.len() == DIGITS

@@ -64,7 +64,7 @@ impl From<FileError> for UnreadableTree {
     }
 }
 
-/// Whether the entry at a spot is the expected one.
+/// Returns `true` if the entry at a spot is the expected one.
 pub(super) fn is(expect: &Print, spot: &EntryLocation, now: Option<&EntryMetadata>) -> bool {
     let Some(now) = now else { return *expect == Print::Absent };
     match expect {

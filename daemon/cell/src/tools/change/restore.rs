@@ -283,7 +283,7 @@ fn clear(
     Ok(())
 }
 
-/// Whether the steps so far delete everything in a directory.
+/// Returns `true` if the steps so far delete everything in a directory.
 fn will_be_empty(stage: &Stage<'_>, spot: &EntryLocation) -> Result<bool, FileError> {
     let path = spot.path();
     let refuse = |error| refused("read the directory", &path, error);

@@ -69,14 +69,14 @@ impl EntryMetadata {
         Version { dev: self.dev, ino: self.ino, ctime: self.ctime }
     }
 
-    /// Whether the entry may have changed since a moment.
+    /// Returns `true` if the entry may have changed since `moment`.
     pub(super) fn changed_since(&self, moment: (i64, u32)) -> bool {
         // A file system that stores whole seconds can not tell within one second.
         if self.ctime.1 == 0 { self.ctime.0 >= moment.0 } else { self.ctime >= moment }
     }
 
-    /// Whether `now` is the same entry with the same content. Only the ctime may differ, because a
-    /// rename changes it.
+    /// Returns `true` if `now` is the same entry with the same content. Only the ctime may differ,
+    /// because a rename changes it.
     pub(super) fn is_moved(&self, now: &Self) -> bool {
         Self { ctime: now.ctime, ..*self } == *now
     }
@@ -107,7 +107,7 @@ impl EntryMetadata {
         Past { mode: self.mode(), size: self.size, mtime: self.mtime }
     }
 
-    /// Whether its owner has no permission to read it.
+    /// Returns `true` if the entry's owner has no permission to read it.
     pub(super) const fn is_closed(&self) -> bool {
         self.raw_mode & 0o400 == 0
     }

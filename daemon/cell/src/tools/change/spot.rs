@@ -58,7 +58,7 @@ impl Dir {
         Self { fd, real: path.to_vec() }
     }
 
-    /// Whether the directory still has the path at which it was opened.
+    /// Returns `true` if the directory still has the path at which it was opened.
     pub(super) fn is_in_place(&self) -> bool {
         let here = real(&self.fd);
         here.is_none_or(|here| here == self.real || (here == b"/" && self.real.is_empty()))

@@ -218,7 +218,7 @@ impl<'a> Stage<'a> {
         Ok(found.map_or(PlannedState::Absent, PlannedState::There))
     }
 
-    /// Whether the entry at a spot is hidden, which may depend on its type.
+    /// Returns `true` if the entry at a spot is hidden, which may depend on its type.
     fn is_hidden(&self, spot: &EntryLocation) -> bool {
         let found = spot.look().ok().flatten();
         let kind = found.map_or(Kind::Either, |seen| kind_of(seen.kind()));
@@ -266,7 +266,7 @@ impl<'a> Stage<'a> {
         begin(&spot.base, like).map_err(|e| refused("write", &spot.path(), e))
     }
 
-    /// Whether the steps so far delete a path.
+    /// Returns `true` if the steps so far delete a path.
     pub(super) fn is_removed(&self, path: &Path) -> bool {
         self.planned.get(&path.0) == Some(&None)
     }
@@ -386,7 +386,7 @@ impl<'a> Stage<'a> {
         if self.change.diff == 0 { None } else { Some(LOOK_BYTES) }
     }
 
-    /// Whether an undo record is to be made.
+    /// Returns `true` if an undo record is to be made.
     pub(super) const fn keeps(&self) -> bool {
         matches!(self.change.keep, Keep::Sent { .. })
     }

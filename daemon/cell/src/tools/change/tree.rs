@@ -223,7 +223,7 @@ pub(super) fn fingerprint(above: impl AsFd, name: &[u8]) -> Result<Option<[u8; 3
     }
 }
 
-/// Whether a directory contains nothing but temporary files of other steps.
+/// Returns `true` if a directory contains nothing but temporary files of other steps.
 pub(super) fn is_empty(above: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
     let (dir, _) = enter(above, name)?;
     Ok(entries(&dir, MOST_ASIDE)?.iter().all(|name| is_ours(name)))

@@ -37,8 +37,8 @@ pub(super) fn note_ignored(trees: &Trees, earlier: &mut [Earlier]) {
     }
 }
 
-/// Whether any rules ignore a file. The rules of every directory above count, whichever repository
-/// they belong to.
+/// Returns `true` if any rules ignore a file. The rules of every directory above count, whichever
+/// repository they belong to.
 fn is_ignored(ignore: &mut IgnoreRules<'_>, way: &[u8]) -> bool {
     ignore.directory_of(b"", way).is_some() || ignore.is_ignored(b"", way, Kind::Other)
 }
@@ -91,7 +91,7 @@ pub(super) fn find(
     copies
 }
 
-/// Whether nothing is known yet that preserves a file's bytes.
+/// Returns `true` if nothing is known yet that preserves a file's bytes.
 fn is_open(earlier: &Earlier) -> bool {
     let is_kept = match &earlier.git {
         GitEvidence::WorkingTree(tree) => {

@@ -44,8 +44,8 @@ const STATES: [&[u8]; 8] = [
 /// The extensions of the files that belong to a pack.
 const PACK_FILES: [&[u8]; 5] = [b".pack", b".idx", b".rev", b".bitmap", b".mtimes"];
 
-/// Whether a file is judged with the whole repository. The path is relative to the repository's
-/// directory.
+/// Returns `true` if a file is judged with the whole repository. The path is relative to the
+/// repository's directory.
 pub(super) fn is_compared(path: &[u8]) -> bool {
     if FILES.contains(&path) || DIRECTORIES.iter().any(|name| path.starts_with(name)) {
         return true;

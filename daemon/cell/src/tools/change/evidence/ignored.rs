@@ -41,7 +41,7 @@ impl<'a> IgnoreRules<'a> {
         None
     }
 
-    /// Whether the rules ignore this path itself.
+    /// Returns `true` if the rules ignore this path itself.
     pub(super) fn is_ignored(&mut self, repository: &[u8], way: &[u8], kind: Kind) -> bool {
         let above = way.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash);
         let rules = self.rules(repository, way.get(..above).unwrap_or_default());

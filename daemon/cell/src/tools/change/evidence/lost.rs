@@ -19,7 +19,7 @@ pub(in super::super) struct LostEntry {
     pub(in super::super) seen: EntryMetadata,
     /// Its new path, if it is only renamed.
     pub(in super::super) moved_to: Option<Path>,
-    /// Whether only extended attributes are lost.
+    /// True if only extended attributes are lost.
     pub(in super::super) attributes: bool,
     /// The number of entries, if this is a directory that stands for everything in it.
     pub(in super::super) entries: Option<u64>,

@@ -71,8 +71,8 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<OwnedFd>) -> Evidenc
     evidence
 }
 
-/// Whether the commit includes everything that the program did. Only then does git keep afterwards
-/// what it keeps where the program ran.
+/// Returns `true` if the commit includes everything that the program did. Only then does git keep
+/// afterwards what it keeps where the program ran.
 const fn is_whole(change: &Change) -> bool {
     match &change.act {
         Act::Settle { leave, .. } => leave.is_empty(),
@@ -87,8 +87,8 @@ const fn is_whole(change: &Change) -> bool {
     }
 }
 
-/// Whether an effect makes a new entry. A renamed entry does not count, since it keeps its own
-/// bytes.
+/// Returns `true` if an effect makes a new entry. A renamed entry does not count, since it keeps
+/// its own bytes.
 const fn is_new(effect: &Effect) -> bool {
     matches!(effect.kind, EffectKind::Created)
 }

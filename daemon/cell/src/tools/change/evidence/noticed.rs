@@ -150,7 +150,7 @@ impl NameEvidence {
         }
     }
 
-    /// Whether a repository may be changed or created.
+    /// Returns `true` if a repository may be changed or created.
     pub(super) fn has_repositories(&self) -> bool {
         !self.repositories.is_empty() || !self.heads.is_empty()
     }

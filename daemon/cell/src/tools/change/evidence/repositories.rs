@@ -254,13 +254,13 @@ impl<'a> Repositories<'a> {
         Ok(())
     }
 
-    /// Whether the working tree has these bytes at a path after the change.
+    /// Returns `true` if the working tree has these bytes at a path after the change.
     fn has(&self, way: &[u8], bytes: &[u8]) -> bool {
         has_bytes(self.trees.after(), way, bytes) && has_bytes(self.trees.kept(), way, bytes)
     }
 }
 
-/// Whether a file or link of a tree has these bytes.
+/// Returns `true` if a file or link of a tree has these bytes.
 fn has_bytes(tree: BorrowedFd<'_>, way: &[u8], bytes: &[u8]) -> bool {
     if trees::link(tree, way).is_some_and(|target| target == bytes) {
         return true;

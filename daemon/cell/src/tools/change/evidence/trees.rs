@@ -17,7 +17,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 pub(super) struct Trees {
     before: Dir,
     after: Dir,
-    /// Whether the whole change is made. If a part is left out, that part may preserve nothing.
+    /// True if the whole change is made. If a part is left out, that part may preserve nothing.
     is_whole: bool,
     pub(super) top: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl Trees {
         }
     }
 
-    /// Whether a `HEAD` file lies beside the other parts of a repository.
+    /// Returns `true` if a `HEAD` file lies beside the other parts of a repository.
     pub(super) fn is_bare_repository(&self, head: &Path) -> bool {
         let Some(way) = relative(&head.0, &self.top) else { return false };
         let Some(above) = way.strip_suffix(b"HEAD") else { return false };

@@ -63,12 +63,12 @@ impl WorkingTree {
         Ok(Self { top: top.to_vec(), index, later: later.ok() })
     }
 
-    /// Whether git tracked a path, or something below it, before the change.
+    /// Returns `true` if git tracked a path, or something below it, before the change.
     pub(super) fn was_tracked(&self, way: &[u8]) -> bool {
         is_listed(&self.index, in_repository(&self.top, way))
     }
 
-    /// Whether git tracks a path after the change.
+    /// Returns `true` if git tracks a path after the change.
     pub(super) fn is_tracked(&self, way: &[u8]) -> bool {
         let way = in_repository(&self.top, way);
         self.later.as_ref().is_some_and(|later| is_listed(&later.index, way))
@@ -90,7 +90,7 @@ impl WorkingTree {
     }
 }
 
-/// Whether an index lists a path or something below it.
+/// Returns `true` if an index lists a path or something below it.
 fn is_listed(index: &StagingIndex, path: &[u8]) -> bool {
     let below = [path, b"/"].concat();
     let first = index.entries().partition_point(|entry| entry.path.as_slice() < path);

@@ -173,7 +173,7 @@ pub(super) fn standing(
     }
 }
 
-/// Whether a range of a file equals the beginning of the bytes to be appended.
+/// Returns `true` if a range of a file equals the beginning of the bytes to be appended.
 fn has_first(
     spot: &EntryLocation,
     (dir, name): (impl AsFd, &[u8]),

@@ -15,13 +15,13 @@ fn committed<'a>(layers: &'a Layers, path: &Path) -> Option<&'a CommittedPath> {
     layers.committed.as_ref().and_then(|committed| committed.get(path))
 }
 
-/// Whether an entry may have been changed from outside since the program was started.
+/// Returns `true` if an entry may have been changed from outside since the program was started.
 pub(super) fn changed_outside(layers: &Layers, path: &Path, seen: &EntryMetadata) -> bool {
     let then = committed(layers, path).map(|then| then.version);
     seen.changed_since(layers.since) && then != Some(seen.version())
 }
 
-/// Whether everything at a path was committed from the program.
+/// Returns `true` if everything at a path was committed from the program.
 pub(super) fn has_committed(layers: &Layers, path: &Path) -> bool {
     committed(layers, path).is_some_and(|then| then.whole)
 }
@@ -32,7 +32,7 @@ pub(in super::super) struct UnchangedDirectory {
     pub(super) path: Path,
     /// The path relative to the workspace.
     pub(super) way: Vec<u8>,
-    /// Whether nothing of the workspace shows through it.
+    /// True if nothing of the workspace shows through the directory.
     pub(super) whole: bool,
 }
 
@@ -80,9 +80,10 @@ pub(in super::super) fn note(
     layers.committed = Some(committed);
 }
 
-/// Whether a committed directory is kept separate from the workspace. The program goes on with its
-/// own directory, so what the workspace now has there must not show through. A directory that can
-/// not be made opaque is not recorded, and the next commit is refused.
+/// Keeps a committed directory separate from the workspace; returns `true` if that succeeded. The
+/// program goes on with its own directory, so what the workspace now has there must not show
+/// through. A directory that can not be made opaque is not recorded, and the next commit is
+/// refused.
 fn is_kept_apart(layers: &Layers, spot: &EntryLocation, part: &TreeEntry<'_>) -> bool {
     if part.seen.kind() != FileType::Directory {
         return true;

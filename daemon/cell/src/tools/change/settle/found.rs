@@ -35,8 +35,8 @@ const MOST_ENTRIES: usize = 2_000_000;
 /// The number of entries that are visited between two checks of the channel.
 const BETWEEN_LOOKS: usize = 256;
 
-/// Whether an entry of the upper layer counts as missing. This is a whiteout, which is a character
-/// device with number 0, or a socket, which nobody listens on any more.
+/// Returns `true` if an entry of the upper layer counts as missing. It does if it is a whiteout,
+/// which is a character device with number 0, or a socket, which nobody listens on any more.
 pub(super) fn is_nothing(stat: &rustix::fs::Stat) -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::CharacterDevice => stat.st_rdev == 0,
@@ -246,7 +246,7 @@ impl<'a> LayerSearch<'a> {
         Ok(None)
     }
 
-    /// Whether the program changed an entry that was deleted from outside meanwhile.
+    /// Returns `true` if the program changed an entry that was deleted from outside meanwhile.
     fn has_vanished(
         &self,
         upper: &OwnedFd,
@@ -310,8 +310,8 @@ pub(super) fn deep(path: &Path) -> String {
     format!("{text}… has a path that is longer than {LONGEST_PATH} bytes: nothing was done")
 }
 
-/// Whether an entry is not a file, directory or link. What it stands for is outside the file
-/// system, so a commit does not create it.
+/// Returns `true` if an entry is not a file, directory or link. What it stands for is outside the
+/// file system, so a commit does not create it.
 pub(super) const fn is_special(kind: FileType) -> bool {
     match kind {
         FileType::RegularFile | FileType::Directory | FileType::Symlink => false,

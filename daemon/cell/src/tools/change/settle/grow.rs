@@ -39,7 +39,7 @@ pub(super) fn touched(items: &[LayerChange]) -> InodeCounts {
 }
 
 impl CommitPlanner<'_, '_> {
-    /// Whether the appended bytes can be appended to the file itself.
+    /// Returns `true` if the appended bytes can be appended to the file itself.
     pub(super) fn can_append(
         &self,
         spot: &EntryLocation,
@@ -53,7 +53,7 @@ impl CommitPlanner<'_, '_> {
             && self.is_open_to(spot, old)
     }
 
-    /// Whether the appended part has no hole, because appending would fill it.
+    /// Returns `true` if the appended part has no hole. Appending would fill it.
     fn is_dense(&self, spot: &EntryLocation, old: &EntryMetadata, new: &EntryMetadata) -> bool {
         let Ok(dir) = self.upper.directory(&spot.way) else { return false };
         let Ok(file) = content::open_file(&dir, &spot.name, new) else { return false };
@@ -64,7 +64,7 @@ impl CommitPlanner<'_, '_> {
         }
     }
 
-    /// Whether the file can be written, and has no name outside the workspace.
+    /// Returns `true` if the file can be written, and has no name outside the workspace.
     fn is_open_to(&self, spot: &EntryLocation, old: &EntryMetadata) -> bool {
         let Ok(file) = spot.open(OFlags::WRONLY | OFlags::APPEND) else { return false };
         let stat = rustix::fs::statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);

@@ -21,7 +21,8 @@ impl<'a> ExcludedPaths<'a> {
         Self { paths: leave.iter().map(|path| (path.0.as_slice(), ChangePresence::No)).collect() }
     }
 
-    /// Whether a path, or a directory above it, is left out.
+    /// Returns `true` if a path, or a directory above it, is left out. Notes for each such entry
+    /// that there is a change at it or below it.
     pub(super) fn has(&mut self, path: &Path) -> bool {
         let (mut has, mut above) = (false, path.0.as_slice());
         while !self.paths.is_empty() {

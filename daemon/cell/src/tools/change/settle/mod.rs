@@ -109,8 +109,8 @@ fn refuse_full(layers: &Layers, workspace: &Path) -> Result<(), FileError> {
     Err(failure(FileErrorKind::TooLarge, Some(rustix::io::Errno::NOSPC), message))
 }
 
-/// Whether a layer on the disk is over its limit. One that is too deep to be measured is refused
-/// elsewhere.
+/// Returns `true` if a layer on the disk is over its limit. One that is too deep to be measured is
+/// refused elsewhere.
 fn holds_too_much(layers: &Layers) -> Result<bool, rustix::io::Errno> {
     match is_over(&layers.upper, layers.bytes) {
         Err(rustix::io::Errno::NAMETOOLONG) => Ok(false),

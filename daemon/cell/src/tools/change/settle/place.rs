@@ -386,7 +386,7 @@ impl CommitPlanner<'_, '_> {
         Ok(())
     }
 
-    /// Whether a deleted file has the same content as a new one.
+    /// Returns `true` if a deleted file has the same content as a new one.
     pub(super) fn is_same(&self, was: &LayerChange, is: &LayerChange) -> bool {
         let (Some(old), Some(new)) = (&was.lower, &is.upper) else { return false };
         let Some(before) = print::digest(&was.spot, old, u64::MAX) else { return false };

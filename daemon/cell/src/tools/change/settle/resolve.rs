@@ -216,7 +216,7 @@ impl InterruptedCommit<'_> {
         }
     }
 
-    /// Whether an entry was deleted by renaming it in its own directory.
+    /// Returns `true` if an entry was deleted by renaming it in its own directory.
     fn is_beside(&self, path: &[u8], beside: &[u8], old: u64) -> bool {
         let Some(spot) = self.spot(path).filter(|_| is_ours(beside)) else { return false };
         spot.dir().is_ok_and(|dir| ino(&dir, beside) == Some(old))
@@ -367,7 +367,7 @@ impl InterruptedCommit<'_> {
     }
 }
 
-/// Whether an entry is as the step left it, judged by its metadata.
+/// Returns `true` if an entry is as the step left it, judged by its metadata.
 fn is_left(now: &EntryMetadata, new: &Node) -> bool {
     (now.ino, now.file_size(), now.mtime) == (new.ino, new.size, new.mtime)
 }

@@ -170,7 +170,7 @@ pub(super) fn open(base: &Dir, name: &[u8]) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(base, name, flags, Mode::empty())
 }
 
-/// Whether a directory contains a journal.
+/// Returns `true` if a directory contains a journal.
 pub(super) fn is_in(dir: impl AsFd) -> bool {
     look(dir, JOURNAL.as_bytes()).is_ok_and(|found| found.is_some())
 }

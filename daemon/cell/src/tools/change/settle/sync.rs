@@ -98,7 +98,7 @@ impl SyncSet {
     }
 }
 
-/// Whether a step must reach the disk.
+/// Returns `true` if a step must reach the disk.
 fn counts(step: &Step, durable: Durable) -> bool {
     match durable {
         Durable::No => false,

@@ -39,7 +39,7 @@ impl UpperLayer {
         Self { fd, top: top.to_vec(), changed, modes }
     }
 
-    /// Whether some entries could not be read at first.
+    /// Returns `true` if some entries could not be read at first.
     pub(super) fn was_closed(&self) -> bool {
         !self.changed.borrow().is_empty()
     }
