@@ -133,7 +133,7 @@ impl JsonText {
         &self.0
     }
 
-    /// Whether the value is an object.
+    /// Returns `true` if the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')

@@ -84,7 +84,7 @@ pub enum Decision {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Part {
-    /// Whether every deletion is left out. A moved file then exists under both names.
+    /// True if every deletion is left out. A moved file then exists under both names.
     pub without_deletions: bool,
     /// The paths to leave out, as the change set names them.
     #[serde(deserialize_with = "object::list")]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Overview {
     /// The daemon's name and release.
     pub server: String,
-    /// Whether there is a launcher; without one nothing runs.
+    /// True if there is a launcher; without one nothing runs.
     pub launcher: bool,
     /// The broker's resident memory.
     pub memory_bytes: u64,
@@ -50,10 +50,10 @@ pub struct Forget {
     /// The user whose data is deleted; `None` means all users.
     #[serde(default)]
     pub uid: Option<u32>,
-    /// Whether to delete stored output.
+    /// True to delete stored output.
     #[serde(default)]
     pub spools: bool,
-    /// Whether to delete undo records. The calls can not be undone any more.
+    /// True to delete undo records. The calls can not be undone any more.
     #[serde(default)]
     pub undo: bool,
     /// Only delete data that is at least this old.

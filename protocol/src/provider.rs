@@ -33,7 +33,7 @@ pub struct ProvidedTool {
     /// The tool's claims about itself. They are trusted only if the session's profile says so.
     #[serde(default, deserialize_with = "object::only")]
     pub metadata: ToolMetadata,
-    /// Whether to replace a tool that another connection of the same user provides.
+    /// True to replace a tool that another connection of the same user provides.
     #[serde(default)]
     pub r#override: bool,
 }

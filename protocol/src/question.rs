@@ -76,7 +76,7 @@ pub struct View {
     pub targets: Vec<Target>,
     /// A unified diff of a text file that would be written or deleted.
     pub diff: Option<String>,
-    /// Whether the diff was cut because it is too long.
+    /// True if the diff was cut because it is too long.
     pub diff_cut: bool,
     /// The change set: every path that would change, in a review of effects or of a file tool.
     #[serde(default)]
@@ -99,7 +99,7 @@ pub struct FileChange {
     pub size_before: u64,
     /// The size of a regular file afterwards, in bytes.
     pub size: u64,
-    /// Whether the change is a loss: something that existed before would be lost, which needs
+    /// True if the change is a loss: something that existed before would be lost, which needs
     /// approval.
     pub lost: bool,
 }
@@ -125,7 +125,7 @@ pub struct Target {
     pub there: Option<String>,
     /// The size of what exists now.
     pub size: u64,
-    /// Whether what exists now would be lost.
+    /// True if what exists now would be lost.
     pub lost: bool,
 }
 
@@ -207,7 +207,7 @@ pub struct CallEnded {
     pub call_id: CallId,
     /// The tool, as the agent named it.
     pub tool: ToolName,
-    /// Whether the call succeeded.
+    /// True if the call succeeded.
     pub success: bool,
     /// The program's exit status.
     pub exit_code: Option<i32>,

@@ -27,7 +27,7 @@ pub struct Receipt {
     pub groups: Vec<u32>,
     /// The five capability sets, as the kernel prints them; all are zero.
     pub capabilities: String,
-    /// Whether `no_new_privs` is set: executing a program can not gain privilege.
+    /// True if `no_new_privs` is set: executing a program can not gain privilege.
     pub no_new_privs: bool,
     /// The securebits word.
     pub securebits: u32,

@@ -171,7 +171,7 @@ pub struct JobInfo {
     pub call_id: CallId,
     /// The job's command, shortened.
     pub command: String,
-    /// Whether the job is still running.
+    /// True if the job is still running.
     pub running: bool,
     /// The job's exit status, once it has ended.
     pub exit_code: Option<i32>,
@@ -338,7 +338,7 @@ pub struct Status {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordsStatus {
-    /// Whether the records are available.
+    /// True if the records are available.
     pub available: bool,
     /// The denials that the records cover, or the reason the records are unavailable.
     pub detail: String,
@@ -352,7 +352,7 @@ pub struct RecordsStatus {
 pub struct LayerStatus {
     /// The layer's name, as profiles write it.
     pub layer: String,
-    /// Whether the layer can be enforced on this host.
+    /// True if the layer can be enforced on this host.
     pub available: bool,
     /// The layer's version or kind, or why it is unavailable.
     pub detail: String,

@@ -128,7 +128,7 @@ pub struct OpenOptions {
     pub grace_ms: Option<u64>,
     /// The guard of `bash`. Refused if laxer than the profile's setting.
     pub guard: Option<Guard>,
-    /// Whether results list what programs used, in `data.recorded`. Only for peers that the
+    /// True if results list what programs used, in `data.recorded`. Only for peers that the
     /// daemon's configuration allows to record.
     pub record: bool,
     /// Hosts that the session may connect to, written as in `net.allow` of a profile. A daemon that
@@ -208,11 +208,11 @@ pub struct CallOptions {
     /// The timeout. If absent the profile's default applies; the profile's maximum is never
     /// exceeded.
     pub timeout_ms: Option<u64>,
-    /// Whether to only judge and report, without running anything.
+    /// True to only judge and report, without running anything.
     pub dry_run: bool,
-    /// Whether to send output as events while it arrives. Otherwise only the result has output.
+    /// True to send output as events while it arrives. Otherwise only the result has output.
     pub stream: bool,
-    /// Whether an attachment follows as `Input` messages, up to one with `end`.
+    /// True if an attachment follows as `Input` messages, up to one with `end`.
     pub attach: bool,
     /// The agent's considerations before the call, for tools that require reverse thinking.
     pub reverse_thinking: Option<ReverseThinking>,
@@ -253,7 +253,7 @@ pub struct Input {
     /// The bytes, at most [`crate::limits::MAX_CHUNK`].
     #[serde(default)]
     pub data: Bytes,
-    /// Whether this is the last piece.
+    /// True if this is the last piece.
     #[serde(default)]
     pub end: bool,
 }

@@ -16,9 +16,9 @@ pub struct CallResult {
     pub success: bool,
     /// The text for the model: stdout and stderr merged in order of arrival, or a tool's text.
     pub output: String,
-    /// Whether something was left out of `output`; `omitted_bytes` says how much.
+    /// True if something was left out of `output`; `omitted_bytes` says how much.
     pub truncated: bool,
-    /// Whether bytes that are not UTF-8 were replaced in `output`, `stdout` or `stderr`.
+    /// True if bytes that are not UTF-8 were replaced in `output`, `stdout` or `stderr`.
     pub lossy: bool,
     /// The time from the first stage of the call to the last.
     pub execution_time_ms: u64,
@@ -32,13 +32,13 @@ pub struct CallResult {
     pub exit_code: Option<i32>,
     /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// Whether the deadline ended the call. A program's own exit code of 124 does not set this.
+    /// True if the deadline ended the call. A program's own exit code of 124 does not set this.
     pub timed_out: bool,
-    /// Whether the caller ended the call.
+    /// True if the caller ended the call.
     pub cancelled: bool,
-    /// Whether the kernel killed a process of the session during the call because memory ran out.
+    /// True if the kernel killed a process of the session during the call because memory ran out.
     pub oom: bool,
-    /// Whether the program left a process running that could have held its output open. That
+    /// True if the program left a process running that could have held its output open. That
     /// process was killed.
     pub pipe_held: bool,
     /// The number of bytes that `output` leaves out.

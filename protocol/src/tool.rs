@@ -25,19 +25,19 @@ pub struct ToolSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolMetadata {
-    /// Whether the tool may run at the same time as other calls of its session.
+    /// True if the tool may run at the same time as other calls of its session.
     pub concurrency_safe: bool,
-    /// Whether the tool changes nothing.
+    /// True if the tool changes nothing.
     pub read_only: bool,
-    /// Whether the tool may destroy what existed before.
+    /// True if the tool may destroy what existed before.
     pub destructive: bool,
     /// The permission class that the tool belongs to.
     pub permission_class: PermissionClass,
     /// The operation that the audit log records for the tool.
     pub audit_operation: AuditOperation,
-    /// Whether calls always need approval, in every mode but `never`.
+    /// True if calls always need approval, in every mode but `never`.
     pub requires_checkpoint: bool,
-    /// Whether a call must contain its reverse thinking.
+    /// True if a call must contain its reverse thinking.
     pub requires_reverse_thinking: bool,
     /// Words by which `tool_search` finds the tool.
     pub search_hint: String,

@@ -42,9 +42,9 @@ pub struct UndoRecord {
     pub age_ms: u64,
     /// The size of the record on disk.
     pub bytes: u64,
-    /// Whether the record contains a loss. Such a record is retained for `undo.keep` of the
+    /// True if the record contains a loss. Such a record is retained for `undo.keep` of the
     /// daemon's configuration.
     pub loss: bool,
-    /// Whether the call is undone now. False again if the undo itself was undone.
+    /// True if the call is undone now, and false again if the undo itself was undone.
     pub undone: bool,
 }
