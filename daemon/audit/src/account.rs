@@ -20,7 +20,8 @@ impl Account {
         self.0.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether there is another clone, which means that records for this user wait to be written.
+    /// Returns `true` if there is another clone, which means that records for this user wait to be
+    /// written.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1

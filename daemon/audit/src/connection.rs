@@ -63,7 +63,7 @@ pub struct Connection {
     /// when the session ends.
     #[serde(default, skip_serializing_if = "is_one")]
     pub count: Count,
-    /// What was refused, and what would allow it.
+    /// The refusal, and what would allow the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denial: Option<LayerDenial>,
 }
@@ -79,7 +79,7 @@ impl Default for Count {
     }
 }
 
-/// Whether a count goes without saying.
+/// Returns `true` if a count is one, which records leave out.
 fn is_one(count: &Count) -> bool {
     count.0 == 1
 }

@@ -128,7 +128,7 @@ pub(crate) fn diagnose(evidence: &Evidence<'_>) -> BadRecord {
 }
 
 impl Evidence<'_> {
-    /// Whether another line, or the head, was written after `first` in its present form.
+    /// Returns `true` if another line, or the head, was written after `first` in its present form.
     fn is_followed(&self) -> bool {
         let hash = self.first.hash;
         self.rest.iter().any(|mark| mark.link.is_some_and(|(_, prev)| prev == hash))

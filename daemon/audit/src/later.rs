@@ -41,7 +41,7 @@ impl RecordQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the queue is empty.
+    /// Returns `true` if the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }

@@ -111,7 +111,8 @@ impl Formatter for OneLine {
     }
 }
 
-/// Whether a character is not displayed as itself: control characters, direction marks, separators.
+/// Returns `true` if a character is not displayed as itself: control characters, direction marks,
+/// separators.
 pub(crate) fn steers(c: char) -> bool {
     matches!(c,
         '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200b}'..='\u{200f}'

@@ -32,7 +32,7 @@ const PAIRS: &[(&str, &str)] = &[
 /// Most characters of a name that are examined.
 pub(crate) const NAME: usize = 64;
 
-/// Whether a name indicates a secret.
+/// Returns `true` if a name indicates a secret.
 pub(crate) fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     let telling = |word: &String| WORDS.contains(&word.as_str()) || word.ends_with("password");
@@ -61,7 +61,8 @@ pub(crate) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether this is a shell's working directory, whose variable name looks like that of a secret.
+/// Returns `true` if the variable is a shell's working directory. Its name looks like that of a
+/// secret.
 pub(crate) fn names_a_directory(name: &str, value: &str) -> bool {
     matches!(name, "PWD" | "OLDPWD") && value.starts_with('/')
 }

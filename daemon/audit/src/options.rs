@@ -161,7 +161,7 @@ impl Secret {
 }
 
 impl Programs {
-    /// Whether the option belongs to these programs, given the command before it.
+    /// Returns `true` if the option belongs to these programs, given the command before it.
     fn have(&self, before: &str) -> bool {
         let (names, among) = match self {
             Self::These(names) => (*names, true),

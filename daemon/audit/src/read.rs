@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How often the directory is listed again because a file was archived meanwhile.
+/// Most times that the directory is listed, if files are archived meanwhile.
 pub(crate) const LISTINGS: usize = 5;
 
 /// Most bytes of a line. No record comes near that.
@@ -54,7 +54,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a record is selected.
+    /// Returns `true` if a record is selected.
     #[must_use]
     pub fn matches(&self, entry: &Entry) -> bool {
         let record = &entry.record;

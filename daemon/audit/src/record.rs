@@ -273,7 +273,7 @@ pub struct Call {
     pub cwd: CleanText,
     /// The agent's reason, in its own words.
     pub reason: Option<CleanText>,
-    /// Whether the call was a dry run, which only reports what would be done.
+    /// True if the call was a dry run, which only reports what would be done.
     pub dry_run: bool,
     /// The policy's decision.
     pub judgement: Judgement,
@@ -303,7 +303,7 @@ pub struct CallResult {
     pub call_id: String,
     /// The id of the call's session.
     pub session: String,
-    /// Whether the call succeeded.
+    /// True if the call succeeded.
     pub success: bool,
     /// The error code.
     pub error: Option<String>,
@@ -398,9 +398,9 @@ pub struct StoredDataDeletion {
     pub by: String,
     /// The user whose calls are affected; `None` for all users.
     pub uid: Option<u32>,
-    /// Whether stored output is deleted.
+    /// True if stored output is deleted.
     pub spools: bool,
-    /// Whether undo records are deleted, so that the calls can not be undone any more.
+    /// True if undo records are deleted, so that the calls can not be undone any more.
     pub undo: bool,
     /// Only data at least this old is deleted, in milliseconds.
     pub older_than_ms: u64,

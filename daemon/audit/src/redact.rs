@@ -96,7 +96,7 @@ impl Scan<'_> {
         at == 0 || !self.text.as_bytes()[at - 1].is_ascii_alphanumeric()
     }
 
-    /// Whether an option can begin here: not in the middle of `a-b`.
+    /// Returns `true` if an option can begin here: not in the middle of `a-b`.
     fn begins_option(&self, at: usize) -> bool {
         let before = self.text[..at].chars().next_back();
         before.is_none_or(|c| c.is_whitespace() || "\"'`([{,=".contains(c))
@@ -323,7 +323,7 @@ fn word_length(text: &str) -> usize {
     text.find(|c: char| c.is_whitespace() || "\"'`,;&|<>(){}\\".contains(c)).unwrap_or(text.len())
 }
 
-/// Whether a value is a reference to a shell variable, whose value is not in the text.
+/// Returns `true` if a value is a reference to a shell variable, whose value is not in the text.
 fn is_reference(value: &str) -> bool {
     value.strip_prefix('$').is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_alphabetic() || "_{(".contains(c))

@@ -13,7 +13,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
-/// How long and up to which size records are kept; `None` is without a bound.
+/// The limits of age and size of what is kept; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
     /// Files whose last record is older are archived.
@@ -80,7 +80,7 @@ fn sum(directory: &Path, ending: &str) -> Result<u64, ReadError> {
 }
 
 impl RetentionPolicy {
-    /// Whether anything is bounded.
+    /// Returns `true` if the policy has any limit.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         *self != Self::default()

@@ -125,7 +125,8 @@ impl LogSource {
     }
 }
 
-/// Whether a file was archived or deleted after the directory was listed.
+/// Returns `true` if the error says that a file was archived or deleted after the directory was
+/// listed.
 pub(crate) fn is_gone(error: &ReadError) -> bool {
     matches!(error, ReadError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }

@@ -21,7 +21,7 @@ const LOOK_AHEAD: usize = 1_000_000;
 pub(super) struct Check {
     chain: Chain,
     stored: Option<Head>,
-    /// Whether a process writes the chain; `None` if the chain was not there at first.
+    /// The presence of a process that writes the chain; `None` if the chain was not there at first.
     writer: Option<WriterPresence>,
     key: Option<PublicKey>,
     /// The record that the first one continues.
@@ -31,7 +31,7 @@ pub(super) struct Check {
     pub(super) previous: Option<Mark>,
     /// The lines from the first one that does not fit.
     rest: Vec<Mark>,
-    /// Whether the source before can not be trusted, so that the next one begins anew.
+    /// True if the previous source can not be trusted, so that the next one begins anew.
     distrusted: bool,
     /// The record at the head's number, if its hash differs.
     conflict: Option<BadRecord>,
@@ -95,7 +95,7 @@ impl Check {
         self.distrusted
     }
 
-    /// Whether a line did not fit.
+    /// Returns `true` if a line did not continue the chain.
     pub(super) fn is_bad(&self) -> bool {
         !self.rest.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a log is checked against, and the result of the check. Pure: no I/O.
+//! The expectations that a log is checked against, and the result of the check. Pure: no I/O.
 
 use crate::{
     archive::ArchiveDefect, chain::Chain, diagnose::BadRecord, files::Head, key::PublicKey,
@@ -95,7 +95,7 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Whether nothing is wrong.
+    /// Returns `true` if the verification found nothing wrong.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let good = |chain: &ChainReport| {
