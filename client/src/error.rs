@@ -122,8 +122,8 @@ impl Error {
         self.wire().map(|error| error.code)
     }
 
-    /// Whether an [answer](crate::Operator::answer) was accepted and only remembering it was
-    /// refused.
+    /// Returns `true` if an [answer](crate::Operator::answer) was accepted and only remembering it
+    /// was refused.
     #[must_use]
     pub fn is_only_not_remembered(&self) -> bool {
         matches!(self, Self::Remote(error) if error.code == ErrorCode::Denied)

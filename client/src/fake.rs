@@ -93,7 +93,7 @@ impl Fake {
         (envelope.id, call)
     }
 
-    /// Whether the client has sent nothing more within 50 ms.
+    /// Returns `true` if the client has sent nothing more within 50 ms.
     pub(crate) async fn is_silent(&mut self) -> bool {
         tokio::time::timeout(Duration::from_millis(50), self.try_next()).await.is_err()
     }

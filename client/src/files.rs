@@ -19,7 +19,7 @@ pub struct Listing {
     pub entries: Vec<FileEntry>,
     /// The total number of entries, as far as they were counted.
     pub total: u64,
-    /// Whether there are more entries than were counted.
+    /// True if there are more entries than were counted.
     pub more: bool,
 }
 

@@ -83,7 +83,8 @@ impl Operator {
     }
 }
 
-/// Whether the request needs no answer any more: it is over, or only remembering was refused.
+/// Returns `true` if the request needs no answer any more: it is over, or only remembering was
+/// refused.
 fn is_settled(error: &Error) -> bool {
     error.code() == Some(ErrorCode::StaleApproval) || error.is_only_not_remembered()
 }

@@ -60,13 +60,13 @@ pub struct JobStatus {
     /// The signal that ended the job.
     #[serde(default)]
     pub signal: Option<i32>,
-    /// Whether the job's own time limit ended it.
+    /// True if the job's own time limit ended it.
     #[serde(default)]
     pub timed_out: bool,
-    /// Whether `job_kill` ended the job.
+    /// True if `job_kill` ended the job.
     #[serde(default)]
     pub killed: bool,
-    /// Whether the kernel killed a process of the session meanwhile because memory ran out.
+    /// True if the kernel killed a process of the session meanwhile because memory ran out.
     #[serde(default)]
     pub oom: bool,
     /// The reason the job did not succeed.
@@ -84,7 +84,7 @@ pub struct JobStatus {
     /// The number of bytes before this output that could not be stored.
     #[serde(default)]
     pub omitted_bytes: u64,
-    /// Whether there is already more output to read.
+    /// True if there is already more output to read.
     #[serde(default)]
     pub more: bool,
 }
@@ -108,7 +108,7 @@ impl JobStatus {
         listed.map(|JobListing { jobs }| jobs).unwrap_or_default()
     }
 
-    /// Whether the job has ended.
+    /// Returns `true` if the job has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state == "ended"

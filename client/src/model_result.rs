@@ -28,7 +28,7 @@ pub struct ModelResult {
     pub omitted: usize,
     /// The file that the call read, if it is not text.
     pub file: Option<MediaFile>,
-    /// Whether the call did not succeed.
+    /// True if the call did not succeed.
     pub is_error: bool,
 }
 

@@ -54,14 +54,14 @@ pub struct ModelTool {
 /// The four annotations of the Model Context Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolHints {
-    /// Whether the tool changes nothing.
+    /// True if the tool changes nothing.
     pub read_only: bool,
-    /// Whether the tool exists to destroy something. A tool that can only lose data by way of an
+    /// True if the tool exists to destroy something. A tool that can only lose data by way of an
     /// approval, such as `bash`, is not destructive.
     pub destructive: bool,
-    /// Whether a second call with the same arguments changes nothing more.
+    /// True if a second call with the same arguments changes nothing more.
     pub idempotent: bool,
-    /// Whether the tool reaches beyond the session's workspace and network rules.
+    /// True if the tool reaches beyond the session's workspace and network rules.
     pub open_world: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct Files {
     pub files: Vec<FoundFile>,
     /// The total number of files that match.
     pub total: u64,
-    /// Whether some of the files are missing from `files`.
+    /// True if some of the files are missing from `files`.
     pub truncated: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Matches {
     pub total_lines: u64,
     /// The number of files with a match.
     pub total_files: u64,
-    /// Whether some of the lines are missing from `matches`.
+    /// True if some of the lines are missing from `matches`.
     pub truncated: bool,
     /// The number of files that were searched.
     pub searched: u64,
@@ -56,7 +56,7 @@ pub struct FoundLine {
     pub column: Option<u64>,
     /// The line's text; for a long line, the part around the match.
     pub text: String,
-    /// Whether this is a context line that does not match itself.
+    /// True if this is a context line that does not match itself.
     #[serde(default)]
     pub context: bool,
 }

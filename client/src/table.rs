@@ -162,12 +162,12 @@ impl Table {
         self.state().waiting.remove(&id);
     }
 
-    /// Whether a request is still unanswered.
+    /// Returns `true` if a request is still unanswered.
     pub(crate) fn waits(&self, id: RequestId) -> bool {
         self.state().waiting.contains_key(&id)
     }
 
-    /// Whether another request waits on this connection.
+    /// Returns `true` if another request waits on this connection.
     pub(crate) fn others_wait(&self, id: RequestId) -> bool {
         self.state().waiting.keys().any(|other| *other != id)
     }
@@ -191,7 +191,7 @@ impl Table {
         }
     }
 
-    /// Whether the connection was reset: the daemon ended without having read everything.
+    /// Returns `true` if the connection was reset: the daemon ended without having read everything.
     pub(crate) fn was_reset(&self) -> bool {
         matches!(self.state().ending, Some(Ending::Reset(_)))
     }

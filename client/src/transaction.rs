@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// The change set of a `bash` call; in a dry run, what it would have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ChangeSet {
-    /// Whether the changes were committed. If not, the workspace is unchanged.
+    /// True if the changes were committed. If not, the workspace is unchanged.
     pub committed: bool,
     /// The changes, in order.
     pub effects: Vec<Change>,
@@ -20,7 +20,7 @@ pub struct ChangeSet {
     /// In a dry run: a unified diff.
     #[serde(default)]
     pub diff: Option<String>,
-    /// Whether the diff is complete.
+    /// In a dry run: true if the diff is complete.
     #[serde(default)]
     pub diff_complete: Option<bool>,
 }

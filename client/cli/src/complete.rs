@@ -181,8 +181,8 @@ async fn operator() -> Option<Operator> {
     operator::connect(&OperatorOptions::default()).await.ok()
 }
 
-/// Whether a daemon's process is visible. Connecting to the socket of a service that is stopped would
-/// start it.
+/// Returns `true` if a daemon's process is visible. Connecting to the socket of a service that is
+/// stopped would start it.
 fn is_running() -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.map(|entry| entry.path()).any(|process| is_daemon(&process))

@@ -36,7 +36,7 @@ pub(crate) fn of_result(result: &CallResult) -> u8 {
     }
 }
 
-/// Whether policy or an approver denied the call.
+/// Returns `true` if policy or an approver denied the call.
 pub(crate) fn is_denied(result: &CallResult) -> bool {
     result.error.as_ref().is_some_and(|error| denied(error.code))
 }

@@ -23,7 +23,7 @@ const MOST: usize = 8;
 /// The longest path of a socket.
 const LONGEST_PATH: usize = 107;
 
-/// Whether a private daemon may stay after its command.
+/// The lifetime of a private daemon after its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Linger {
     /// It ends with the command.

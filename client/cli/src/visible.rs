@@ -22,7 +22,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
     text.strip_suffix('\n').unwrap_or(text).split('\n').map(visible)
 }
 
-/// Whether a character is invisible, looks like a space, or reorders others.
+/// Returns `true` if a character is invisible, looks like a space, or reorders others.
 fn hides(c: char) -> bool {
     matches!(u32::from(c),
         0x80..=0xa0 // C1 controls; a space that is none

@@ -207,7 +207,7 @@ fn closes(open: &Fence, fence: Fence, info: &str) -> bool {
     fence.mark == open.mark && fence.length >= open.length && info.trim().is_empty()
 }
 
-/// Whether a line that begins like this can be a fence.
+/// Returns `true` if a line that begins like this can be a fence.
 fn may_be_fence(line: &str) -> bool {
     let marks = line.trim_start_matches(' ');
     let Some(mark) = marks.chars().next() else { return line.len() <= 3 };

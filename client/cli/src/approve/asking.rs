@@ -70,8 +70,8 @@ pub(crate) async fn open_for(
     Ok((client, asking, session))
 }
 
-/// Whether a session was refused because of the state that the daemon is in: it ends, or has as many
-/// sessions as it may.
+/// Returns `true` if a session failed because of the state of the daemon, not because of the
+/// request: it is ending, or has as many sessions as it may.
 fn is_of_the_daemon(error: &Error) -> bool {
     match error.wire() {
         Some(wire) => matches!(

@@ -225,7 +225,8 @@ async fn found(client: &Client, call: &CallSelector, here: RawPath) -> Result<Un
     record.ok_or_else(|| Failure::absent(absent, "run `palisade undo` to list what can be undone"))
 }
 
-/// Whether a call's change can still be undone. An undo itself does not count as such a call.
+/// Returns `true` if a call's change can still be undone. An undo itself does not count as such a
+/// call.
 fn is_open(record: &UndoRecord) -> bool {
     !record.undone && record.tool.as_str() != "undo"
 }

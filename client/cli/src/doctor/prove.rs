@@ -28,7 +28,7 @@ const NOBODY: u32 = 65534;
 /// The directory of programs that sessions of every profile can execute.
 const SYSTEM: &str = "/usr";
 
-/// Whether a daemon's profile is also available locally.
+/// The local availability of a daemon's profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Yes,
@@ -40,7 +40,7 @@ enum Known {
 struct Proof {
     profile: String,
     rows: Vec<Row>,
-    /// Whether the names that the profile hides and protects are known.
+    /// `Yes` if the names that the profile hides and protects are known.
     names: Known,
     /// The reason there are no rows.
     untried: Option<UntestedProfile>,
@@ -55,7 +55,7 @@ struct UntestedProfile {
 }
 
 impl Proof {
-    /// Whether the launcher's ceiling allows nobody a session with this profile.
+    /// Returns `true` if the launcher's ceiling allows nobody a session with this profile.
     fn not_permitted(&self) -> bool {
         self.untried.as_ref().is_some_and(|untried| untried.code == ErrorCode::OverCeiling)
     }

@@ -52,7 +52,7 @@ pub(super) fn make() -> Option<PathBuf> {
     is_closed(&path).then_some(path)
 }
 
-/// Whether a path is a directory of this user that nobody else can enter.
+/// Returns `true` if a path is a directory of this user that nobody else can enter.
 fn is_closed(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(path)

@@ -65,7 +65,7 @@ pub(super) struct Learn {
     command: Vec<String>,
 }
 
-/// Whether to record what a run uses.
+/// The choice to record what a run uses, or not to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Recording {
     Yes,

@@ -146,7 +146,7 @@ pub(crate) fn text_of<'a>(profile: &Profile, files: &'a [File]) -> Option<(&'a s
     })
 }
 
-/// Whether a PROFILE argument is a file.
+/// Returns `true` if a PROFILE argument is a file.
 pub(crate) fn is_file(profile: &str) -> bool {
     profile.contains('/') || Path::new(profile).extension().is_some_and(|e| e == "toml")
 }

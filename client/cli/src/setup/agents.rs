@@ -90,12 +90,12 @@ pub(super) struct AgentSetup {
     pub(super) title: &'static str,
     pub(super) evidence: Evidence,
     pub(super) files: Vec<ConfigFile>,
-    /// How to start the agent.
+    /// The command that starts the agent.
     pub(super) start: &'static str,
     /// The agent's own list of its servers, if it has one, and where to ask for it.
     pub(super) listing: Option<(&'static str, &'static [&'static str])>,
     pub(super) directory: PathBuf,
-    /// What still reaches the host unconfined.
+    /// The parts of the agent that still reach the host unconfined.
     pub(super) gaps: &'static [&'static str],
 }
 

@@ -40,7 +40,7 @@ impl Setting {
         texts.iter().copied().filter(|text| !list.iter().any(|item| item == text)).collect()
     }
 
-    /// Whether a configuration has the setting.
+    /// Returns `true` if a configuration has the setting.
     pub(super) fn holds(&self, configuration: &Value) -> bool {
         let found =
             self.path.iter().try_fold(configuration, |value, key| value.as_object()?.get(*key));

@@ -11,7 +11,7 @@ const LONGEST: usize = 48;
 
 const ESCAPE: u8 = 0x1b;
 
-/// Whether a program has moved the cursor, or done more with `--raw`, since the last approval
+/// True if a program has moved the cursor, or done more with `--raw`, since the last approval
 /// request.
 static STEERED: AtomicBool = AtomicBool::new(false);
 
@@ -43,7 +43,7 @@ pub(crate) struct Escaper {
     mode: EscapeMode,
     /// A sequence or a character that is not complete yet.
     held: Vec<u8>,
-    /// Whether a colour was passed on, which lasts until it is reset.
+    /// True if a colour was passed on, which lasts until it is reset.
     coloured: bool,
 }
 
@@ -136,7 +136,7 @@ impl Escaper {
         }
     }
 
-    /// Whether a byte can continue what is held back.
+    /// Returns `true` if a byte can continue what is held back.
     fn continues(&self, byte: u8) -> bool {
         match self.held.first() {
             Some(&ESCAPE) => (b' '..=b'~').contains(&byte),

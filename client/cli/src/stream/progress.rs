@@ -12,7 +12,7 @@ impl Progress {
         Self(None)
     }
 
-    /// Whether standard error is a terminal, so that the line is visible.
+    /// Returns `true` if standard error is a terminal, so that the line is visible.
     pub(crate) fn is_seen() -> bool {
         std::io::stderr().is_terminal()
     }

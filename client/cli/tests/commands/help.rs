@@ -107,7 +107,7 @@ fn prose(page: &str) -> String {
     SUBCOMMANDS.iter().fold(text, without)
 }
 
-/// Whether a text has a word, or its plural.
+/// Returns `true` if a text has a word, or its plural.
 fn has_word(text: &str, word: &str) -> bool {
     let ends = |at: usize| text[at..].chars().next().is_none_or(|next| !next.is_alphanumeric());
     text.match_indices(word).any(|(at, _)| {
@@ -176,7 +176,7 @@ fn a_bad_duration_says_what_is_taken() {
     assert!(text(&output.stderr).contains("500ms, 30s, 7d"), "{}", text(&output.stderr));
 }
 
-/// What bash offers for the last of these words, by the printed completions.
+/// Returns what bash offers for the last of these words, by the printed completions.
 fn offered(words: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("palisade.bash");
