@@ -22,8 +22,8 @@ struct CommitGraph<'a> {
     edges: &'a [u8],
 }
 
-/// Whether a commit graph says the same about every commit in it as the commit itself. A graph
-/// split over several files counts as dishonest, since the other files are not examined.
+/// Returns `true` if a commit graph says the same about every commit in it as the commit itself. A
+/// graph split over several files counts as dishonest, since the other files are not examined.
 pub(crate) fn is_honest(
     bytes: &[u8],
     reader: &mut ObjectReader<'_>,

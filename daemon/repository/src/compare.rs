@@ -77,7 +77,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether everything is as reachable and as readable as before, and nothing is redirected.
+    /// Returns `true` if everything is as reachable and as readable as before, and nothing is
+    /// redirected.
     #[must_use]
     pub fn is_lossless(&self) -> bool {
         let Comparison {

@@ -119,7 +119,7 @@ impl Configuration {
         self.values.iter().map(|(key, values)| (key, values.as_slice()))
     }
 
-    /// Whether any key is in a subsection.
+    /// Returns `true` if any key is in a subsection.
     #[must_use]
     pub fn has_subsection(&self, section: &str, subsection: &[u8]) -> bool {
         let is_there = |key: &ConfigurationKey| {

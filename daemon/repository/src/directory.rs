@@ -161,7 +161,7 @@ fn entry_type(file_type: FileType) -> EntryType {
     }
 }
 
-/// Whether two files have the same bytes. Reads both to their end.
+/// Returns `true` if two files have the same bytes. Reads both to their end.
 pub(crate) fn same_bytes(mut one: File, mut other: File) -> io::Result<bool> {
     const CHUNK: usize = 64 << 10;
     let (mut left, mut right) = (vec![0; CHUNK], vec![0; CHUNK]);

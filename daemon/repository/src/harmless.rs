@@ -4,7 +4,8 @@
 use crate::configuration::{Configuration, ConfigurationKey};
 use crate::references::is_name;
 
-/// Whether adding a value neither makes a program run nor redirects anything that existed before.
+/// Returns `true` if adding a value neither makes a program run nor redirects anything that existed
+/// before.
 pub fn is_harmless_addition(
     before: &Configuration,
     after: &Configuration,
@@ -29,7 +30,7 @@ pub fn is_harmless_addition(
     }
 }
 
-/// Whether a URL leads to a host over https or ssh, and nowhere else.
+/// Returns `true` if a URL leads to a host over https or ssh, and nowhere else.
 fn is_remote_url(url: &[u8]) -> bool {
     let Ok(url) = std::str::from_utf8(url) else { return false };
     if url.chars().any(|c| c.is_control() || c.is_whitespace()) || url.contains("::") {
@@ -47,7 +48,7 @@ fn is_remote_url(url: &[u8]) -> bool {
     !host.is_empty() && !host.starts_with('-') && !authority.starts_with('-')
 }
 
-/// Whether a refspec writes only below the new remote's own references.
+/// Returns `true` if a refspec writes only below the new remote's own references.
 fn is_fetch(remote: &[u8], refspec: &[u8]) -> bool {
     let own = [b"refs/remotes/", remote, b"/"].concat();
     let refspec = refspec.strip_prefix(b"+").unwrap_or(refspec);

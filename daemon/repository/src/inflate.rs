@@ -63,12 +63,12 @@ impl<'file> ZlibStream<'file> {
         Some(written)
     }
 
-    /// Whether the stream ends here, with nothing more to inflate.
+    /// Returns `true` if the stream ends here, with nothing more to inflate.
     pub(crate) fn finish(&mut self) -> bool {
         self.fill(&mut [0]) == Some(0) && self.ended
     }
 
-    /// Whether the stream has ended and the file ends with it.
+    /// Returns `true` if the stream has ended and the file ends with it.
     pub(crate) fn finish_with_file(&mut self) -> bool {
         self.finish() && self.used == self.buffer.len() && self.refill() == Some(false)
     }

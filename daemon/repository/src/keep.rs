@@ -168,7 +168,7 @@ fn read_content(content: Box<dyn Read + '_>, limit: u64) -> Result<Vec<u8>, NotK
     if bytes.len() as u64 > limit { Err(NotKeptReason::BeyondBound) } else { Ok(bytes) }
 }
 
-/// Whether git could have a file with this path in a commit.
+/// Returns `true` if git could have a file with this path in a commit.
 pub(crate) fn is_tracked_path(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').all(|part| {
         let is_special = matches!(part, b"" | b"." | b"..") || part.eq_ignore_ascii_case(b".git");

@@ -34,7 +34,7 @@ impl ReferenceLog {
         &self.entries
     }
 
-    /// Whether a later reflog begins with all of this one.
+    /// Returns `true` if a later reflog begins with all of this one.
     #[must_use]
     pub fn grew_into(&self, later: &ReferenceLog) -> bool {
         later.bytes.starts_with(&self.bytes)

@@ -113,8 +113,8 @@ fn is_same_pack(
     Ok(true)
 }
 
-/// Whether a file is unchanged. If its change time, which only the kernel sets, is the same, the
-/// file is not read.
+/// Returns `true` if a file is unchanged. If its change time, which only the kernel sets, is the
+/// same, the file is not read.
 fn is_same_file(
     old: &GitDirectory,
     new: &GitDirectory,
@@ -165,7 +165,7 @@ pub(crate) fn changed_links(
     Ok(changed)
 }
 
-/// Whether the cache of history is unchanged, deleted, or consistent with the commits.
+/// Returns `true` if the cache of history is unchanged, deleted, or consistent with the commits.
 fn is_honest_graph(before: &Repository, after: &Repository) -> Result<bool, RepositoryError> {
     let identity =
         |repository: &Repository| repository.common.identity(COMMIT_GRAPH).ok().flatten();

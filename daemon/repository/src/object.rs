@@ -66,7 +66,7 @@ impl ObjectDatabase {
         Ok(ObjectDatabase { directory, kind, packs, unusable })
     }
 
-    /// Whether no place has an object of this id. In doubt the answer is no.
+    /// Returns `true` if no place has an object of this id. In doubt, returns `false`.
     pub(crate) fn lacks(&self, id: &oid) -> bool {
         self.unusable.is_empty()
             && !self.packs.iter().any(|pack| pack.index.find(id).is_some())

@@ -110,7 +110,7 @@ pub(crate) fn read_target(
     ObjectId::from_hex(id).ok().filter(|id| ends && !id.is_null()).map(ReferenceTarget::Object)
 }
 
-/// Whether a name is a valid reference name below `refs`.
+/// Returns `true` if a name is a valid reference name below `refs`.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     name.starts_with(b"refs/") && gix_validate::reference::name(name.into()).is_ok()
 }

@@ -72,7 +72,7 @@ impl TreeSearch {
         self.for_ancestors(node, |node| node.open += 1);
     }
 
-    /// Whether something wanted was not found yet.
+    /// Returns `true` if something wanted was not found yet.
     pub(crate) fn is_open(&self) -> bool {
         self.nodes.first().is_some_and(|root| root.open > 0)
     }

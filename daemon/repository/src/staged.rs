@@ -34,9 +34,9 @@ pub struct StagedEntry {
     pub entry_type: StagedType,
     /// The stage: 0, or 1 to 3 for the sides of a conflict.
     pub stage: u8,
-    /// Whether the path is only announced (`git add --intent-to-add`), with nothing staged.
+    /// True if the path is only announced (`git add --intent-to-add`), with nothing staged.
     pub intent_to_add: bool,
-    /// Whether the working tree need not have the path (sparse checkout).
+    /// True if the working tree need not have the path (sparse checkout).
     pub skip_worktree: bool,
 }
 
@@ -53,7 +53,7 @@ impl StagingIndex {
         &self.entries
     }
 
-    /// Whether git tracks a path.
+    /// Returns `true` if git tracks a path.
     #[must_use]
     pub fn is_tracked(&self, path: &[u8]) -> bool {
         self.entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).is_ok()

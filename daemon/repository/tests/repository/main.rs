@@ -1,4 +1,5 @@
-//! What git keeps and what a change loses, in ordinary, random and hostile repositories.
+//! Tests of what git keeps and of what a change loses, in ordinary, random and hostile
+//! repositories.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
