@@ -10,7 +10,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Whether a line begins a patch of this format. White space around it does not matter.
+/// Returns `true` if a line begins a patch of this format. White space around it does not matter.
 pub(crate) fn begins(line: &[u8]) -> bool {
     line.trim_ascii() == b"*** Begin Patch"
 }
@@ -27,8 +27,8 @@ pub(crate) fn without_heredoc(text: &[u8]) -> Option<&[u8]> {
     inside.ends_with(b"\n").then_some(inside)
 }
 
-/// Whether the next line ends the patch. White space before it makes it a context line, unless
-/// nothing follows.
+/// Returns `true` if the next line ends the patch. White space before it makes it a context line,
+/// unless nothing follows.
 fn ends(reader: &Reader<'_>) -> bool {
     let Some(line) = reader.peek() else { return false };
     let is_end = line.trim_ascii() == b"*** End Patch";

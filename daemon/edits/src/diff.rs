@@ -14,7 +14,7 @@ const MOST_LINES: usize = 4_000;
 pub struct Diff {
     /// The text; empty if there is no difference. [`crate::parse`] can parse it if it is complete.
     pub text: String,
-    /// Whether the diff is complete: false if it was cut, or one side is not text.
+    /// True if the diff is complete, and false if it was cut or one side is not text.
     pub complete: bool,
 }
 

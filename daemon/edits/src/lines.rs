@@ -106,13 +106,13 @@ impl<'a> File<'a> {
         Key { text, newline }
     }
 
-    /// Whether the file has these lines from line `at` on.
+    /// Returns `true` if the file has these lines from line `at` on.
     pub(crate) fn stands(&self, old: &[Key<'_>], at: usize) -> bool {
         at + old.len() <= self.len()
             && old.iter().enumerate().all(|(index, key)| self.key(at + index) == *key)
     }
 
-    /// Whether a line differs from a key at most in blanks at its end.
+    /// Returns `true` if a line differs from a key at most in blanks at its end.
     pub(crate) fn is_alike(&self, key: &Key<'_>, at: usize) -> bool {
         let own = self.key(at);
         own.newline == key.newline && without_blanks(own.text) == without_blanks(key.text)

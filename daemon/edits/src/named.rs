@@ -9,20 +9,20 @@ use crate::{
     text::shown,
 };
 
-/// Whether the two name lines of a file come next.
+/// Returns `true` if the two name lines of a file come next.
 pub(crate) fn begins_file(reader: &Reader<'_>) -> bool {
     reader.peek().is_some_and(|line| line.starts_with(b"--- "))
         && reader.peek_second().is_some_and(|line| line.starts_with(b"+++ "))
 }
 
-/// Whether a line says that a file is binary.
+/// Returns `true` if a line says that a file is binary.
 pub(crate) fn is_binary(line: &[u8]) -> bool {
     let differ = line.starts_with(b"Binary files ") && line.ends_with(b" differ");
     differ || line == b"GIT binary patch"
 }
 
-/// Whether the signature that git puts at the end of a mail comes next: two dashes, and its
-/// version.
+/// Returns `true` if the signature that git puts at the end of a mail comes next: two dashes, and
+/// its version.
 pub(crate) fn is_signature(reader: &Reader<'_>) -> bool {
     let mut rest = reader.rest();
     let dashes = rest.next().is_some_and(|line| line == b"-- ");

@@ -105,7 +105,7 @@ pub(crate) fn shown(line: &[u8]) -> String {
     out
 }
 
-/// Whether a terminal or an editor would interpret the character instead of showing it.
+/// Returns `true` if a terminal or an editor would interpret the character instead of showing it.
 fn is_acted_on(c: char) -> bool {
     let bidirectional =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -46,13 +46,13 @@ pub(crate) fn parse(reader: &mut Reader<'_>, files: &mut Files) -> Result<(), Pa
     Ok(())
 }
 
-/// Whether a line begins a mail, or a commit in a log.
+/// Returns `true` if a line begins a mail, or a commit in a log.
 fn is_mail(line: &[u8]) -> bool {
     let id = line.strip_prefix(b"From ").or_else(|| line.strip_prefix(b"commit "));
     id.and_then(|id| id.get(..40)).is_some_and(|id| id.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Whether a line is one of those that tools put between files.
+/// Returns `true` if a line is one of those that tools put between files.
 fn is_between(line: &[u8]) -> bool {
     let begins: [&[u8]; 5] = [b"diff ", b"index ", b"Index: ", b"=====", b"Only in "];
     line.is_empty() || begins.iter().any(|begin| line.starts_with(begin))
