@@ -71,7 +71,7 @@ fn enter(group: &Path, pid: &str) -> io::Result<()> {
     }
 }
 
-/// Whether only Palisade's programs run in a group.
+/// Returns `true` if only Palisade's programs run in a group.
 fn is_ours(group: &Path) -> bool {
     movable(MoveScope::All, group).iter().all(|pid| {
         let name = fs::read_to_string(Path::new("/proc").join(pid).join("comm"));

@@ -237,8 +237,8 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether a launcher runs under this pid. A killed one may remain a zombie until it is reaped; it
-/// no longer needs its directories.
+/// Returns `true` if a launcher runs under this pid. A killed one may remain a zombie until it is
+/// reaped; it no longer needs its directories.
 fn is_launcher(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_living_launcher(&stat))
 }

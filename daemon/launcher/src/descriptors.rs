@@ -42,7 +42,8 @@ fn is_unnamed(address: rustix::net::SocketAddrAny) -> bool {
     })
 }
 
-/// Whether a descriptor is a file in memory, which reading can not hold up. Only these have seals.
+/// Returns `true` if a descriptor is a file in memory, which reading can not hold up. Only these
+/// have seals.
 fn is_memory_file(fd: &OwnedFd) -> bool {
     let seals: Result<SealFlags, Errno> = rustix::fs::fcntl_get_seals(fd);
     let stat = rustix::fs::fstat(fd);

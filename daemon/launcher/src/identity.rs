@@ -20,8 +20,8 @@ pub(crate) fn of_nobody(privileged: bool) -> Identity {
     Identity { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
 }
 
-/// Whether a user is the launcher's own, which nobody else may be. Root is exempt, since it can
-/// become any user anyway.
+/// Returns `true` if a user is the launcher's own, which nobody else may be. Root is exempt, since
+/// it can become any user anyway.
 pub(crate) const fn is_launchers(uid: u32, own: u32) -> bool {
     uid == own && own != 0
 }

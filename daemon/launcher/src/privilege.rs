@@ -54,7 +54,7 @@ pub enum Claim {
 /// The launcher's privilege.
 #[derive(Debug, Clone)]
 pub(crate) struct Privilege {
-    /// Whether it may switch to other users' identities.
+    /// True if the launcher may switch to other users' identities.
     pub(crate) privileged: bool,
     /// The user namespace it is in, or why there is none.
     pub(crate) user_namespace: Found,

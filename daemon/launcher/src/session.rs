@@ -52,7 +52,7 @@ pub(crate) struct Session {
     /// Runners that were requested before the namespaces were created.
     waiting: Vec<RunnerRequest>,
     cgroups: Option<SessionCgroups>,
-    /// Whether the session is ending: a process started now would outlive it.
+    /// True if the session is ending: a process started now would outlive it.
     over: bool,
 }
 
@@ -131,12 +131,12 @@ impl Session {
         self.cgroups.as_ref()
     }
 
-    /// Whether the session's first runner has not been requested yet.
+    /// Returns `true` if the session's first runner has not been requested yet.
     pub(crate) fn is_starting(&self) -> bool {
         self.asked == RequestedRunners::Nothing && self.spare.is_some() && self.files.is_some()
     }
 
-    /// Whether the next transaction would have to wait for a process.
+    /// Returns `true` if the next transaction would have to wait for a process.
     pub(crate) fn lacks_spare(&self) -> bool {
         self.asked == RequestedRunners::Transactions && self.spare.is_none() && !self.over
     }
@@ -158,7 +158,7 @@ impl Session {
         Ok(process)
     }
 
-    /// Whether the cell has not reported its namespaces yet.
+    /// Returns `true` if the cell has not reported its namespaces yet.
     pub(crate) const fn is_waiting(&self) -> bool {
         self.namespaces.is_none() && self.files.is_some()
     }

@@ -83,7 +83,8 @@ impl Launcher {
     }
 }
 
-/// Whether the cell has sent a message. (The launcher may have woken because the cell ended.)
+/// Returns `true` if the cell has sent a message. (The launcher may have woken because the cell
+/// ended.)
 fn readable(session: &Session) -> bool {
     let Some(files) = &session.files else { return false };
     let mut polled = [PollFd::new(&files.control, PollFlags::IN)];
