@@ -7,7 +7,7 @@ const MOST_DEPTH: usize = 48;
 /// The largest number of brackets that may stay open.
 const MOST_OPEN: usize = 6;
 
-/// Whether the nesting of a text is shallow enough for the parser.
+/// Returns `true` if the nesting of a text is shallow enough for the parser.
 pub(crate) fn is_shallow(text: &str) -> bool {
     let mut open: Vec<char> = Vec::new();
     let mut rest = text.chars().peekable();

@@ -150,7 +150,7 @@ impl Running {
         }
     }
 
-    /// Whether an answer arrives before the time is over.
+    /// Waits for an answer. Returns `true` if it arrives before the time is over.
     fn answers(&self, patience: &Patience) -> bool {
         while let Some(left) = patience.left(&self.process) {
             let Ok(left) = Timespec::try_from(left) else { return false };
