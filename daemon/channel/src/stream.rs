@@ -97,8 +97,8 @@ impl Channel {
         }
     }
 
-    /// Whether a whole message was received together with an earlier one. It must then be taken
-    /// before waiting for the socket.
+    /// Returns `true` if a whole message was received together with an earlier one. It must then be
+    /// taken before waiting for the socket.
     #[must_use]
     pub fn has_next(&self) -> bool {
         let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,8 +106,8 @@ impl Channel {
         !matches!(incoming.frame(), Ok(Frame::Wants(_)))
     }
 
-    /// Whether the peer has sent something or closed its end. Does not wait, and does not consume
-    /// it.
+    /// Returns `true` if the peer has sent something or closed its end. Does not wait, and does not
+    /// consume it.
     #[must_use]
     pub fn is_spoken_to(&self) -> bool {
         if self.has_next() {
