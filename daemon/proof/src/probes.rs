@@ -37,8 +37,8 @@ pub enum ProbeNetworks {
 }
 
 impl ProbeNetworks {
-    /// Whether a network, by its name in receipts, is one of these. A session without a network
-    /// namespace, which the profile allows, is tested as if it had one.
+    /// Returns `true` if a network, given by its name in receipts, is one of these. A session
+    /// without a network namespace, which the profile allows, is tested as if it had one.
     #[must_use]
     pub fn has(self, mode: &str) -> bool {
         match self {

@@ -21,7 +21,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the profile holds, as far as this probe can tell.
+    /// Returns `true` if the profile holds, as far as this probe can tell.
     #[must_use]
     pub const fn holds(self) -> bool {
         match self {
