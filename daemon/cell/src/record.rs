@@ -14,7 +14,7 @@ use crate::{
 use calls::{Follow, Shape};
 use notes::Notes;
 use palisade_plan::{
-    Network, Path, SyscallAction, SyscallRule,
+    Path, Sockets, SyscallAction, SyscallRule,
     record::{Recorded, Right, Used},
 };
 use rustix::net::{
@@ -71,11 +71,11 @@ pub(crate) struct RecordingSetup {
 impl Recorder {
     pub(crate) fn new(
         rules: &[SyscallRule],
-        network: &Network,
+        sockets: Sockets,
         own: Vec<Path>,
         bound: Vec<Path>,
     ) -> Result<Self, StepFailure> {
-        let whole = seccomp::assemble_for(rules, network)?;
+        let whole = seccomp::assemble_for(rules, sockets)?;
         let notes = Notes::new(&own, &bound);
         Ok(Self { whole: FilterProgram::new(&whole), own, bound, listener: None, notes })
     }

@@ -11,7 +11,7 @@ use crate::{
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
 };
 use palisade_plan::{
-    Access, Bind, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
+    Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
     authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
     ceiling,
 };
@@ -25,9 +25,6 @@ use std::{
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
-
-/// The devices that every program may expect.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// The links in `/dev` that every program may expect.
 const DEVICE_LINKS: [(&str, &str); 5] = [

@@ -5,25 +5,30 @@ use crate::{
     failure::StepFailure,
     kernel::{self, DenialLogging},
 };
-use palisade_plan::{FixedRule, Instruction, Network, SyscallRule, assemble, fixed_rules};
+use palisade_plan::{
+    FixedRule, Instruction, NetworkSockets, Sockets, SyscallRule, assemble, fixed_rules,
+};
 use std::sync::LazyLock;
 
-/// The fixed rules of sessions with their own network.
-static FIXED: LazyLock<Vec<FixedRule>> = LazyLock::new(|| fixed_rules(&Network::None));
+/// The sockets of most sessions.
+const USUAL: Sockets = Sockets { network: NetworkSockets::Own, unix: true };
+
+/// The fixed rules of most sessions.
+static FIXED: LazyLock<Vec<FixedRule>> = LazyLock::new(|| fixed_rules(USUAL));
 
 /// Makes the fixed rules ahead, while the process waits for its setup.
 pub(crate) fn prepare_fixed() {
     LazyLock::force(&FIXED);
 }
 
-/// Assembles a plan's rules and the fixed rules of its network.
+/// Assembles a plan's rules and the fixed rules.
 pub(crate) fn assemble_for(
     rules: &[SyscallRule],
-    network: &Network,
+    sockets: Sockets,
 ) -> Result<Vec<Instruction>, StepFailure> {
-    let assembled = match network {
-        Network::None | Network::Loopback | Network::Domains(_) => assemble(rules, &FIXED),
-        Network::Ports(_) => assemble(rules, &fixed_rules(network)),
+    let assembled = match sockets == USUAL {
+        true => assemble(rules, &FIXED),
+        false => assemble(rules, &fixed_rules(sockets)),
     };
     assembled.map_err(|error| StepFailure::NotInForce(error.to_string()))
 }
@@ -40,10 +45,10 @@ pub struct InstalledFilter {
 /// Assembles and installs the filter.
 pub(crate) fn install(
     rules: &[SyscallRule],
-    network: &Network,
+    sockets: Sockets,
     logged: DenialLogging,
 ) -> Result<InstalledFilter, StepFailure> {
-    let instructions = assemble_for(rules, network)?;
+    let instructions = assemble_for(rules, sockets)?;
     let mut program: Vec<_> = instructions
         .iter()
         .map(|i| libc::sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })

@@ -197,19 +197,19 @@ pub fn take(
             taken.landlock = Some(landlock::enforce(&grants, tcp, layers)?);
             Ok(())
         }
-        Step::Seccomp { rules, network } => {
+        Step::Seccomp { rules, sockets } => {
             let logged = match taken.audit_session {
                 Some(_) => kernel::DenialLogging::All,
                 None => kernel::DenialLogging::Usual,
             };
-            taken.seccomp = Some(seccomp::install(&rules, &network, logged)?);
+            taken.seccomp = Some(seccomp::install(&rules, sockets, logged)?);
             Ok(())
         }
-        Step::SeccompRecording { rules, network, own, bound } => {
-            taken.recorder = Some(Recorder::new(&rules, &network, own, bound)?);
+        Step::SeccompRecording { rules, sockets, own, bound } => {
+            taken.recorder = Some(Recorder::new(&rules, sockets, own, bound)?);
             taken.seccomp = Some(seccomp::install(
                 &record::runner_rules(&rules),
-                &network,
+                sockets,
                 kernel::DenialLogging::Usual,
             )?);
             Ok(())

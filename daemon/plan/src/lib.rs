@@ -36,8 +36,8 @@ mod step;
 pub use cover::Cover;
 pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS, OverlayFacts};
 pub use filter::{
-    Compare, Condition, FIRST_UNKNOWN, FilterError, FixedRule, Instruction, SyscallAction,
-    SyscallRule, assemble, fixed_rules,
+    Compare, Condition, FIRST_UNKNOWN, FilterError, FixedRule, Instruction, NetworkSockets,
+    Sockets, SyscallAction, SyscallRule, assemble, fixed_rules,
 };
 pub use launch::{
     Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Records, SessionUid,
@@ -48,8 +48,8 @@ pub use namespace::Namespace;
 pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
-    Identity, MountRights, MountsBelow, NameServers, Overlay, ProcView, RESOLV_CONF, Resource,
-    Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps,
+    DEVICES, Identity, MountRights, MountsBelow, NameServers, Overlay, ProcView, RESOLV_CONF,
+    Resource, Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps,
 };
 
 /// Identifies the build. Processes of different builds refuse to talk to each other.

@@ -3,7 +3,7 @@
 
 use crate::{
     Absent, Access, Bind, Facts, Found, Grant, LaunchPlan, Layer, Limits, MissingPath, Namespace,
-    Network, Path, Records, SyscallRule, Tmpfs, Transactions, Upper,
+    Network, NetworkSockets, Path, Records, Sockets, SyscallRule, Tmpfs, Transactions, Upper,
     authority::{Authority, TRUSTED_CERTIFICATES},
     names::{NameList, Names},
     record::Recording,
@@ -280,8 +280,8 @@ pub enum Step {
     Seccomp {
         /// The plan's rules.
         rules: Vec<SyscallRule>,
-        /// The session's network, which decides about the fixed rules.
-        network: Network,
+        /// The sockets that the fixed rules leave to the session.
+        sockets: Sockets,
     },
     /// Install the system call filter of a runner that records. Only the runner itself may have a
     /// listener. Each of its programs gets the whole filter again, and a second one that records
@@ -289,8 +289,8 @@ pub enum Step {
     SeccompRecording {
         /// The plan's rules.
         rules: Vec<SyscallRule>,
-        /// The session's network, which decides about the fixed rules.
-        network: Network,
+        /// The sockets that the fixed rules leave to the session.
+        sockets: Sockets,
         /// Directories below which single names are not recorded.
         own: Vec<Path>,
         /// Paths bound below those directories, which are recorded again.
@@ -331,6 +331,9 @@ impl Step {
         }
     }
 }
+
+/// The devices in `/dev` that every program may expect.
+pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Why no list of steps can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -492,17 +495,29 @@ pub fn steps(
                 grants.push(Grant { path, access, missing: MissingPath::Refuse });
             }
         } else {
-            // Without a mount namespace these paths are not private: they are the host's own `/tmp`
-            // and home.
-            grants.retain(|grant| plan.tmpfs.iter().all(|tmpfs| tmpfs.path != grant.path));
+            // Without a mount namespace these paths are not private: they are the host's own `/tmp`,
+            // home and devices.
+            let private = |path: &Path| plan.tmpfs.iter().any(|tmpfs| tmpfs.path == *path);
+            grants.retain(|grant| !private(&grant.path) && grant.path != Path::from("/dev"));
+            grants.extend(DEVICES.map(|name| Grant {
+                path: format!("/dev/{name}").as_str().into(),
+                access: Access::Device,
+                missing: MissingPath::Skip,
+            }));
         }
         steps.push(Step::Landlock { grants, tcp });
     }
     if has(Layer::Seccomp) {
+        let mut sockets = Sockets { unix: has(Layer::Mount), ..Sockets::of(&plan.network) };
+        if sockets.network == NetworkSockets::Own && !has(Layer::Network) {
+            sockets.network = NetworkSockets::None;
+        }
         steps.push(match (plan.recording, role) {
-            (Recording::Yes, Role::Runner | Role::Reader | Role::Transaction) => recording(plan),
+            (Recording::Yes, Role::Runner | Role::Reader | Role::Transaction) => {
+                recording(plan, sockets)
+            }
             (Recording::Yes, Role::Files | Role::Trial | Role::Sweep) | (Recording::No, _) => {
-                Step::Seccomp { rules: plan.syscalls.clone(), network: plan.network.clone() }
+                Step::Seccomp { rules: plan.syscalls.clone(), sockets }
             }
         });
     }
@@ -512,14 +527,13 @@ pub fn steps(
 /// Returns the filter step of a runner that records. The workspace and the private directories
 /// shared by all users (`/tmp`, `/run`) are recorded as a whole. The home is not, because other
 /// entries are mounted in it.
-fn recording(plan: &LaunchPlan) -> Step {
+fn recording(plan: &LaunchPlan, sockets: Sockets) -> Step {
     let shared = |tmpfs: &&Tmpfs| tmpfs.mode & 0o1000 != 0 || tmpfs.path == Path::from("/run");
     let private = plan.tmpfs.iter().filter(shared).map(|tmpfs| tmpfs.path.clone());
     let own: Vec<Path> = std::iter::once(plan.workspace.path.clone()).chain(private).collect();
     let inside = |path: &Path| own.iter().any(|own| path.as_path().starts_with(own.as_path()));
     let bound = plan.binds.iter().map(|bind| bind.path.clone()).filter(inside).collect();
-    let (rules, network) = (plan.syscalls.clone(), plan.network.clone());
-    Step::SeccompRecording { rules, network, own, bound }
+    Step::SeccompRecording { rules: plan.syscalls.clone(), sockets, own, bound }
 }
 
 /// Checks that a program can have its own mounts, which both the reading route and the transaction

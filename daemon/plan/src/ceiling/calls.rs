@@ -4,7 +4,7 @@
 use super::error::CeilingError;
 use crate::{
     Network, SyscallRule, assemble,
-    filter::{Excess, FIRST_UNKNOWN, find_excess, fixed_rules},
+    filter::{Excess, FIRST_UNKNOWN, Sockets, find_excess, fixed_rules},
 };
 
 /// Checks a plan's filter against the fixed rules.
@@ -12,7 +12,7 @@ pub(super) fn check(rules: &[SyscallRule], network: &Network) -> Result<(), Ceil
     if !rules.iter().any(SyscallRule::may_allow) {
         return Err(CeilingError::Empty("system calls that are allowed"));
     }
-    let fixed = fixed_rules(network);
+    let fixed = fixed_rules(Sockets::of(network));
     assemble(rules, &fixed)?;
     let unknown = |rule: &&SyscallRule| rule.number >= FIRST_UNKNOWN && rule.may_allow();
     if let Some(rule) = rules.iter().find(unknown) {

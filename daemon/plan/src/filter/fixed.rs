@@ -5,6 +5,7 @@
 
 use super::{Compare, Condition, SyscallAction, SyscallRule};
 use crate::Network;
+use bincode::{Decode, Encode};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the fixed rules are for x86_64; another architecture needs its numbers");
@@ -132,13 +133,47 @@ const ONLY_WITH: [(u32, &str, &[&[Test]]); 11] = [
     (316, "renameat2 with RENAME_WHITEOUT", &[&[(4, 4, 0)]]),
 ];
 
-/// The sockets that a session may have in its own network: Unix sockets, TCP, UDP and
-/// `NETLINK_ROUTE`. Like the other lists, it is in the order of the built-in list of system calls: a
-/// rule that is the same needs no second check.
-const SOCKETS: [&[Test]; 13] = [
-    &[(0, ALL, 1), (1, TYPE, 1)],
-    &[(0, ALL, 1), (1, TYPE, 2)],
-    &[(0, ALL, 1), (1, TYPE, 5)],
+/// The kinds of sockets that the fixed rules leave to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Sockets {
+    /// The sockets of networks.
+    pub network: NetworkSockets,
+    /// The right to make Unix sockets. Without a mount namespace they would reach every socket of the
+    /// host that the session's user may connect to, which Landlock does not prevent.
+    pub unix: bool,
+}
+
+/// The kinds of network sockets that the fixed rules leave to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum NetworkSockets {
+    /// The session has its own network: TCP, UDP and `NETLINK_ROUTE`.
+    Own,
+    /// The session is in the launcher's network and may connect to some ports: TCP.
+    Ports,
+    /// The session is in the launcher's network because the host has no other for it: none.
+    /// Landlock could refuse TCP, but not UDP.
+    None,
+}
+
+impl Sockets {
+    /// Returns the sockets of a session with this network, on a host that has every layer.
+    #[must_use]
+    pub const fn of(network: &Network) -> Self {
+        let network = match network {
+            Network::None | Network::Loopback | Network::Domains(_) => NetworkSockets::Own,
+            Network::Ports(_) => NetworkSockets::Ports,
+        };
+        Self { network, unix: true }
+    }
+}
+
+/// Unix sockets. Like the other lists, this one is in the order of the built-in list of system calls:
+/// a rule that is the same needs no second check.
+const UNIX_SOCKETS: [&[Test]; 3] =
+    [&[(0, ALL, 1), (1, TYPE, 1)], &[(0, ALL, 1), (1, TYPE, 2)], &[(0, ALL, 1), (1, TYPE, 5)]];
+
+/// The network sockets that a session may have in its own network.
+const OWN_NETWORK_SOCKETS: [&[Test]; 10] = [
     &[(0, ALL, 2), (1, TYPE, 1), (2, ALL, 0)],
     &[(0, ALL, 2), (1, TYPE, 1), (2, ALL, 6)],
     &[(0, ALL, 2), (1, TYPE, 2), (2, ALL, 0)],
@@ -151,11 +186,8 @@ const SOCKETS: [&[Test]; 13] = [
     &[(0, ALL, 16), (1, TYPE, 2), (2, ALL, 0)],
 ];
 
-/// The sockets that a session may have in the launcher's own network: Unix sockets and TCP.
-const ON_PORTS_SOCKETS: [&[Test]; 7] = [
-    &[(0, ALL, 1), (1, TYPE, 1)],
-    &[(0, ALL, 1), (1, TYPE, 2)],
-    &[(0, ALL, 1), (1, TYPE, 5)],
+/// The network sockets that a session may have in the launcher's own network.
+const ON_PORTS_SOCKETS: [&[Test]; 4] = [
     &[(0, ALL, 2), (1, TYPE, 1), (2, ALL, 0)],
     &[(0, ALL, 2), (1, TYPE, 1), (2, ALL, 6)],
     &[(0, ALL, 10), (1, TYPE, 1), (2, ALL, 0)],
@@ -181,17 +213,17 @@ pub struct FixedRule {
     pub rule: SyscallRule,
 }
 
-/// Returns the fixed rules for sessions with this network, one for each system call, sorted by
+/// Returns the fixed rules for sessions with these sockets, one for each system call, sorted by
 /// number. A call without a rule is allowed, if its number is below [`FIRST_UNKNOWN`].
 #[must_use]
-pub fn fixed_rules(network: &Network) -> Vec<FixedRule> {
+pub fn fixed_rules(sockets: Sockets) -> Vec<FixedRule> {
     let never = NEVER.iter().map(|(number, call)| only_with(*number, call, &[]));
     let not = NOT_WITH.iter().map(|(number, call, tests)| not_with(*number, call, tests));
     let only = ONLY_WITH.iter().map(|(number, call, tests)| only_with(*number, call, tests));
     let mut rules: Vec<_> = never.chain(not).chain(only).collect();
-    let sockets: &[&[Test]] = match network {
-        Network::None | Network::Loopback | Network::Domains(_) => &SOCKETS,
-        Network::Ports(_) => {
+    let network: &[&[Test]] = match sockets.network {
+        NetworkSockets::Own => &OWN_NETWORK_SOCKETS,
+        NetworkSockets::Ports => {
             let on_ports = ON_PORTS_ONLY_WITH.iter();
             rules.extend(on_ports.map(|(number, call, tests)| only_with(*number, call, tests)));
             // TCP_FASTOPEN_CONNECT.
@@ -199,8 +231,11 @@ pub fn fixed_rules(network: &Network) -> Vec<FixedRule> {
             rules.push(not_with(54, "setsockopt of TCP_FASTOPEN_CONNECT", &[fast_open]));
             &ON_PORTS_SOCKETS
         }
+        NetworkSockets::None => &[],
     };
-    rules.push(only_with(41, "socket of a kind that no session may have", sockets));
+    let unix: &[&[Test]] = if sockets.unix { &UNIX_SOCKETS } else { &[] };
+    let allowed = [unix, network].concat();
+    rules.push(only_with(41, "socket of a kind that no session may have", &allowed));
     rules.sort_by_key(|fixed| fixed.rule.number);
     rules
 }

@@ -1,7 +1,7 @@
 //! Tests of the built-in list: it is complete, has reasons, and gives each attack the right answer.
 
 use super::*;
-use palisade_plan::{Network, assemble, fixed_rules};
+use palisade_plan::{Network, Sockets, assemble, fixed_rules};
 
 const ALLOW: SyscallAction = SyscallAction::Allow;
 const EPERM: SyscallAction = SyscallAction::Errno(1);
@@ -34,7 +34,7 @@ fn the_filter_is_small_and_its_rules_are_sorted() {
     let code = assemble(&rules, &[]).unwrap();
     assert!(code.len() < 600, "{}", code.len());
     // The fixed rules cost little where the list has the same ones.
-    let bounded = assemble(&rules, &fixed_rules(&Network::Loopback)).unwrap();
+    let bounded = assemble(&rules, &fixed_rules(Sockets::of(&Network::Loopback))).unwrap();
     assert!(bounded.len() < code.len() + 80, "{} and {}", code.len(), bounded.len());
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Reach, allow, check, on_ports, reaching};
 use crate::{
-    Compare, Condition, FIRST_UNKNOWN, FilterError, LaunchPlan, Network, SyscallAction,
+    Compare, Condition, FIRST_UNKNOWN, FilterError, LaunchPlan, Network, Sockets, SyscallAction,
     SyscallRule, ceiling::CeilingError, fixed_rules,
 };
 
@@ -37,7 +37,7 @@ fn excess(found: Result<(), CeilingError>, expected: u32) -> [u64; 6] {
 #[test]
 fn no_fixed_rule_may_be_exceeded() {
     for network in [Network::Loopback, Network::Ports(vec![443])] {
-        for fixed in fixed_rules(&network) {
+        for fixed in fixed_rules(Sockets::of(&network)) {
             let number = fixed.rule.number;
             let with = |rule: SyscallRule| {
                 reaching(Reach::EveryPort, |plan| {
