@@ -203,8 +203,7 @@ fn verdict(trial: &TrialOutcome, paint: Paint) -> Vec<String> {
     match trial {
         TrialOutcome::Kept(receipt) => {
             let mut lines = vec![receipt::confined(receipt)];
-            let missing = receipt.degraded.iter();
-            lines.extend(missing.map(|missing| receipt::degraded(missing, Detail::Full, paint)));
+            lines.extend(receipt::degraded(&receipt.degraded, Detail::Full, paint));
             let told = match receipt.degraded.len() {
                 0 => "this host can enforce the default profile",
                 _ => "this host can enforce the default profile, which allows what is missing",

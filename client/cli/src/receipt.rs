@@ -49,22 +49,42 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
         lines.extend(unrecorded(&result.receipt));
     }
     lines.extend(observed(&result.receipt));
-    lines.extend(result.receipt.degraded.iter().map(|missing| degraded(missing, detail, paint)));
+    lines.extend(degraded(&result.receipt.degraded, detail, paint));
     lines
 }
 
-/// Says in a line which layer is missing. The commonest case, limits without a cgroup, has a reason of
-/// several lines, which is left to `--verbose` and `palisade doctor`.
-pub(crate) fn degraded(missing: &Degraded, detail: Detail, paint: Paint) -> String {
+/// Says which layers are missing, in a line for each cause. The causes are long, so that a result has
+/// them only if it was asked for; `palisade doctor` always has them.
+pub(crate) fn degraded(missing: &[Degraded], detail: Detail, paint: Paint) -> Vec<String> {
     let label = paint.apply(Style::Warning, "warning:");
-    let (layer, why) = (harmless(&missing.layer), harmless(&missing.why));
-    match (layer.as_str(), detail) {
-        (LIMITS, Detail::Problems) => format!(
+    let (limits, layers): (Vec<_>, Vec<_>) =
+        missing.iter().partition(|missing| missing.layer == LIMITS);
+    let mut causes: Vec<(&str, Vec<String>)> = Vec::new();
+    for Degraded { layer, why } in layers {
+        let cause = if detail == Detail::Full { why } else { "" };
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, layers)) => layers.push(harmless(layer)),
+            None => causes.push((cause, vec![harmless(layer)])),
+        }
+    }
+    let mut lines = Vec::new();
+    for (cause, layers) in causes {
+        let verb = if layers.len() == 1 { "is" } else { "are" };
+        let (layers, cause) = (layers.join(", "), harmless(cause));
+        lines.push(match detail {
+            Detail::Full => format!("{label} {layers} {verb} not enforced: {cause}"),
+            Detail::Problems => {
+                format!("{label} {layers} {verb} not enforced on this host (see palisade doctor)")
+            }
+        });
+    }
+    lines.extend(limits.into_iter().map(|Degraded { why, .. }| match detail {
+        Detail::Full => format!("{label} {}", harmless(why)),
+        Detail::Problems => format!(
             "{label} limits apply to each process only: no cgroup is delegated (see palisade doctor)"
         ),
-        (LIMITS, Detail::Full) => format!("{label} {why}"),
-        (_, Detail::Full | Detail::Problems) => format!("{label} {layer} is not enforced: {why}"),
-    }
+    }));
+    lines
 }
 
 /// Says in a line that refusals are not reported, because records are missing on this host or for
@@ -252,8 +272,23 @@ mod tests {
         assert!(lines(&result, Detail::Problems, Paint::Plain).is_empty());
         result.receipt = receipt();
         let told = lines(&result, Detail::Problems, Paint::Plain);
-        assert_eq!(told, ["warning: uts is not enforced: not here"]);
-        assert_eq!(lines(&result, Detail::Full, Paint::Plain).len(), 2);
+        assert_eq!(told, ["warning: uts is not enforced on this host (see palisade doctor)"]);
+        let told = lines(&result, Detail::Full, Paint::Plain);
+        assert_eq!(told[1..], ["warning: uts is not enforced: not here"]);
+    }
+
+    #[test]
+    fn layers_that_lack_for_one_cause_share_a_line() {
+        let missing = |layer: &str, why: &str| Degraded { layer: layer.into(), why: why.into() };
+        let missing = [missing("mount", "no"), missing("limits", "each"), missing("pid", "no")];
+        assert_eq!(
+            degraded(&missing, Detail::Full, Paint::Plain),
+            ["warning: mount, pid are not enforced: no", "warning: each"]
+        );
+        let told = degraded(&missing, Detail::Problems, Paint::Plain);
+        let expected = "warning: mount, pid are not enforced on this host (see palisade doctor)";
+        assert_eq!(told[0], expected);
+        assert_eq!(told.len(), 2);
     }
 
     #[test]

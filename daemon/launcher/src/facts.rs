@@ -15,6 +15,9 @@ use palisade_plan::{
 };
 use std::os::fd::OwnedFd;
 
+/// Only a PID namespace ends every process of a transaction before its changes are reviewed.
+const NEEDS_PIDS: &str = "transactions need a PID namespace, which is unavailable";
+
 /// A trial of what the host can enforce, which runs in its own process.
 #[derive(Debug)]
 pub(crate) struct HostTrial {
@@ -27,10 +30,9 @@ pub(crate) fn begin(
     privilege: &Privilege,
     spawner: Spawner,
 ) -> Result<(Spawner, HostTrial), SpawnError> {
-    let (spawner, pids) = spawner.find_pids();
-    let pid = match pids {
-        Ok(()) => Found::Yes("own namespace".into()),
-        Err(error) => Found::No(format!("unshare PID namespace: {error}")),
+    let (spawner, pid) = match &privilege.pid_namespaces {
+        Found::Yes(_) => spawner.find_pids(),
+        Found::No(why) => (spawner.without_pids(), Found::No(why.clone())),
     };
     let process = start_trial(&spawner, as_session(privilege))?;
     Ok((spawner, HostTrial { process, pid }))
@@ -49,10 +51,13 @@ impl HostTrial {
             mut layers,
             landlock_abi,
             landlock_errata,
-            overlay,
+            mut overlay,
             records: (records, socket),
             audit_session,
         } = findings(&process)?;
+        if let (Found::Yes(_), Found::No(_)) = (&privilege.user_namespace, &pid) {
+            overlay = OverlayFacts::all(Found::No(NEEDS_PIDS.to_owned()));
+        }
         layers.push((Layer::Pid, pid));
         hindrance::explain(&mut layers, privilege);
         layers.push((Layer::Limits, cgroups.found()));
@@ -88,7 +93,7 @@ pub(crate) fn try_disk(
     spawner: &Spawner,
     stores: &mut Stores,
 ) -> Result<(), SpawnError> {
-    if overlay.memory.is_yes() {
+    if overlay.memory.is_yes() || !privilege.pid_namespaces.is_yes() {
         return Ok(());
     }
     let Some(store) = stores.take(identity::of_nobody(privilege.privileged)) else {

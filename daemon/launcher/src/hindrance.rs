@@ -18,6 +18,9 @@ const SETTINGS: [(&str, &str, &str); 3] = [
 /// The message where a system call filter is in force.
 const FILTER: &str = "a system call filter is in force: RestrictNamespaces= of the unit";
 
+/// The system calls that a container's filter must allow besides.
+const CALLS: &str = "the filter of a container must allow unshare(2), mount(2) and sethostname(2)";
+
 /// Explains why no user namespace could be created.
 pub(crate) fn of_user_namespaces() -> String {
     told(&|file| std::fs::read_to_string(file).ok())
@@ -31,7 +34,7 @@ fn told(read: &dyn Fn(&str) -> Option<String>) -> String {
         }
     }
     if is_filtered(read) {
-        found.push(format!("{FILTER} must allow `user`, the filter of a container unshare(2)"));
+        found.push(format!("{FILTER} must allow `user`; {CALLS}"));
     }
     if found.is_empty() {
         "no known setting forbids user namespaces; check the host's security module".to_owned()
@@ -46,19 +49,22 @@ fn is_filtered(read: &dyn Fn(&str) -> Option<String>) -> bool {
     mode.is_some_and(|mode| mode.trim() == "2")
 }
 
-/// Adds the cause to each layer that is missing because a namespace could not be created.
+/// Adds the cause to each layer that is missing because a namespace could not be created. Where
+/// there are no user namespaces, all of these layers have that one cause.
 pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
-    let cause = match &privilege.user_namespace {
-        Found::No(why) => format!("it needs a user namespace, which is unavailable: {why}"),
-        Found::Yes(_) if is_filtered(&|file| std::fs::read_to_string(file).ok()) => {
-            format!("{FILTER} must allow cgroup, ipc, mnt, net, pid, user and uts")
-        }
-        Found::Yes(_) => return,
-    };
+    let is_filtered = is_filtered(&|file| std::fs::read_to_string(file).ok());
     for (layer, found) in layers {
-        if let (true, Found::No(why)) = (is_namespace(*layer), found) {
-            why.push_str("; ");
-            why.push_str(&cause);
+        let (true, Found::No(why)) = (is_namespace(*layer), found) else { continue };
+        if let (Layer::Pid, Found::No(_)) = (*layer, &privilege.pid_namespaces) {
+            continue;
+        }
+        match &privilege.user_namespace {
+            Found::No(cause) => *why = format!("user namespaces are unavailable: {cause}"),
+            Found::Yes(_) if is_filtered => {
+                let namespaces = "cgroup, ipc, mnt, net, pid, user and uts";
+                *why = format!("{why}; {FILTER} must allow {namespaces}; {CALLS}");
+            }
+            Found::Yes(_) => {}
         }
     }
 }
@@ -96,7 +102,8 @@ mod tests {
             (
                 &[("/proc/self/status", "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t9\n")],
                 "a system call filter is in force: RestrictNamespaces= of the unit must allow \
-                 `user`, the filter of a container unshare(2)",
+                 `user`; the filter of a container must allow unshare(2), mount(2) and \
+                 sethostname(2)",
             ),
             (
                 &[
@@ -120,9 +127,9 @@ mod tests {
         let mut layers = vec![(Layer::Mount, no()), (Layer::Landlock, no())];
         layers.push((Layer::Pid, Found::Yes("here".into())));
         let user_namespace = Found::No("forbidden".into());
-        explain(&mut layers, &Privilege { privileged: false, user_namespace });
+        explain(&mut layers, &Privilege::user(user_namespace));
         let details: Vec<&str> = layers.iter().map(|(_, found)| found.detail()).collect();
-        let mount = "EPERM; it needs a user namespace, which is unavailable: forbidden";
+        let mount = "user namespaces are unavailable: forbidden";
         assert_eq!(details, [mount, "EPERM", "here"]);
     }
 }

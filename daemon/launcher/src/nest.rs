@@ -26,6 +26,14 @@ const USER: &str = "user";
 /// This very program, even if its file was renamed or replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
+/// Directories of `/proc` that are always empty, so that a mount there covers nothing.
+const ALWAYS_EMPTY: [&str; 2] = ["/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd"];
+
+/// The reason that there are no PID namespaces where `/proc` is covered, and what to do.
+const COVERED_PROC: &str = "a session can not have its own /proc, because parts of this one are covered, \
+                            as containers do: start the container with `--security-opt unmask=ALL` \
+                            (podman) or `--security-opt systempaths=unconfined` (docker)";
+
 /// The role of this process: the outer or the inner launcher.
 pub(crate) enum LauncherRole {
     /// The outer launcher: the inner one has ended with this status.
@@ -96,10 +104,16 @@ pub(crate) fn enter(options: &Options) -> Result<LauncherRole, LauncherError> {
         }
     };
     hierarchy::share_v1_roots();
-    let privilege = privilege::settle(options.claim)?;
+    let mut privilege = privilege::settle(options.claim)?;
+    if !privilege.privileged && privilege.user_namespace.is_yes() && has_covered_proc() {
+        privilege.pid_namespaces = Found::No(COVERED_PROC.to_owned());
+    }
     let manager = ServiceManager::of_environment().map_err(LauncherError::Nest)?;
     // Without PID namespaces, facts and receipts say so, and a profile must allow it.
-    if !privilege.user_namespace.is_yes() || unshare(CloneFlags::CLONE_NEWPID).is_err() {
+    if !privilege.user_namespace.is_yes()
+        || !privilege.pid_namespaces.is_yes()
+        || unshare(CloneFlags::CLONE_NEWPID).is_err()
+    {
         return Ok(LauncherRole::Here(privilege, keeper, Box::new(WatchdogBeat::alone(manager))));
     }
     let mut command = Command::new(OWN_PROGRAM);
@@ -132,11 +146,23 @@ pub(crate) fn enter(options: &Options) -> Result<LauncherRole, LauncherError> {
     }))
 }
 
+/// Returns `true` if parts of `/proc` are covered, as in a container. The kernel then refuses a user
+/// namespace a `/proc` of its own, and the one that is there shows other process numbers than those
+/// of a PID namespace.
+fn has_covered_proc() -> bool {
+    std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| covers_proc(&mounts))
+}
+
+fn covers_proc(mountinfo: &str) -> bool {
+    let places = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
+    places.filter(|place| !ALWAYS_EMPTY.contains(place)).any(|place| place.starts_with("/proc/"))
+}
+
 fn told(settled: &str) -> Privilege {
     if settled == SYSTEM {
         Privilege::system()
     } else {
-        Privilege { privileged: false, user_namespace: Found::Yes("the launcher's own".into()) }
+        Privilege::user(Found::Yes("the launcher's own".into()))
     }
 }
 
@@ -145,5 +171,20 @@ pub(crate) fn status(ended: ExitStatus) -> Result<(), LauncherError> {
     match (ended.code(), ended.signal()) {
         (Some(0), _) => Ok(()),
         (code, signal) => Err(LauncherError::Inner { code, signal }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::covers_proc;
+
+    #[test]
+    fn a_mount_that_hides_a_part_of_proc_is_found() {
+        let usual = "21 27 0:20 / /proc rw,nosuid - proc proc rw\n\
+                     35 21 0:31 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw\n";
+        assert!(!covers_proc(usual));
+        let masked = format!("{usual}402 21 0:5 /null /proc/kcore rw,nosuid - tmpfs tmpfs rw\n");
+        assert!(covers_proc(&masked));
+        assert!(!covers_proc("30 27 0:40 / /process rw - tmpfs tmpfs rw\n"));
     }
 }

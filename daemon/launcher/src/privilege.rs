@@ -4,6 +4,7 @@ use crate::{hindrance, spawn::StartIdentity};
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sched::{CloneFlags, unshare};
 use palisade_plan::{Found, MountRights};
+use std::io;
 
 /// The capabilities that the launcher and the first steps of a cell need, each with its reason.
 pub(crate) const NEEDED: [Capability; 9] = [
@@ -51,6 +52,9 @@ pub enum Claim {
     System,
 }
 
+/// The description of namespaces that are still to be tried.
+const UNTRIED: &str = "not tried";
+
 /// The launcher's privilege.
 #[derive(Debug, Clone)]
 pub(crate) struct Privilege {
@@ -58,6 +62,8 @@ pub(crate) struct Privilege {
     pub(crate) privileged: bool,
     /// The user namespace it is in, or why there is none.
     pub(crate) user_namespace: Found,
+    /// Whether its cells may be started in PID namespaces, as far as it is known without trying.
+    pub(crate) pid_namespaces: Found,
 }
 
 impl Privilege {
@@ -66,7 +72,13 @@ impl Privilege {
         Self {
             privileged: true,
             user_namespace: Found::Yes("not needed: the launcher has the capabilities".into()),
+            pid_namespaces: Found::Yes(UNTRIED.into()),
         }
+    }
+
+    /// Returns the privilege of a user's own launcher.
+    pub(crate) fn user(user_namespace: Found) -> Self {
+        Self { privileged: false, user_namespace, pid_namespaces: Found::Yes(UNTRIED.into()) }
     }
 
     /// Returns the rights with which its cells mount overlays.
@@ -114,7 +126,7 @@ pub(crate) fn settle(claim: Claim) -> Result<Privilege, PrivilegeError> {
                 Ok(()) => Found::Yes("the launcher's own".into()),
                 Err(error) => Found::No(error),
             };
-            Privilege { privileged: false, user_namespace }
+            Privilege::user(user_namespace)
         }
     };
     if privilege.user_namespace.is_yes() {
@@ -136,7 +148,7 @@ fn enter_user_namespace() -> Result<(), String> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let why = hindrance::of_user_namespaces;
     unshare(CloneFlags::CLONE_NEWUSER)
-        .map_err(|error| format!("unshare user namespace: {error}; {}", why()))?;
+        .map_err(|error| format!("unshare: {}; {}", io::Error::from(error), why()))?;
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("write {file}: {error}; {}", why()))
     };

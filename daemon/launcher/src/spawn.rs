@@ -6,7 +6,10 @@ use nix::{
     sys::wait::{WaitPidFlag, WaitStatus, waitpid},
 };
 use palisade_channel::{ChannelError, Datagrams};
-use palisade_plan::cell::{BEGIN_AS_ROOT, Setup};
+use palisade_plan::{
+    Found,
+    cell::{BEGIN_AS_ROOT, Setup},
+};
 use palisade_programs::Program;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -80,17 +83,27 @@ impl Spawner {
     }
 
     /// Finds out, by trying, whether PID namespaces can be created.
-    pub(crate) fn find_pids(mut self) -> (Self, Result<(), io::Error>) {
+    pub(crate) fn find_pids(mut self) -> (Self, Found) {
         let found = unshare(CloneFlags::CLONE_NEWPID)
             .and_then(|()| setns(&self.pids, CloneFlags::CLONE_NEWPID))
             .map_err(io::Error::from);
-        self.own_pids = if found.is_ok() { OwnPids::Yes } else { OwnPids::No };
-        if self.own_pids == OwnPids::No {
-            // Kernels since 3.4 support this. On others, orphans go to the host's first process.
-            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-                .unwrap_or_default();
+        match found {
+            Ok(()) => {
+                self.own_pids = OwnPids::Yes;
+                (self, Found::Yes("own namespace".into()))
+            }
+            Err(error) => {
+                let why = format!("unshare PID namespace: {error}");
+                (self.without_pids(), Found::No(why))
+            }
         }
-        (self, found)
+    }
+
+    /// Starts all processes without PID namespaces of their own.
+    pub(crate) fn without_pids(self) -> Self {
+        // Kernels since 3.4 support this. On others, orphans go to the host's first process.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap_or_default();
+        self
     }
 
     /// Starts a process that waits for its setup.

@@ -182,7 +182,7 @@ fn refusal_error(refusal: &Refusal) -> WireError {
             ErrorCode::LayerUnavailable,
             format!("the profile requires {}, which is unavailable: {}", absent.layer, absent.why),
             format!(
-                "see `palisade doctor`, or use a profile that lists {} as optional",
+                "see `palisade doctor`, or use a profile for which {} is optional, such as `container`",
                 absent.layer
             ),
         ),
