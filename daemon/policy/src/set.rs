@@ -28,7 +28,7 @@ pub fn builtin() -> Vec<(&'static str, &'static str)> {
     BUILTIN.iter().map(|source| (source.name, source.text)).collect()
 }
 
-const BUILTIN: [Source<'static>; 7] = [
+const BUILTIN: [Source<'static>; 8] = [
     builtin!("workspace"),
     builtin!("readonly"),
     builtin!("build"),
@@ -36,6 +36,7 @@ const BUILTIN: [Source<'static>; 7] = [
     builtin!("strict"),
     builtin!("trusted-net"),
     builtin!("autonomous"),
+    builtin!("container"),
 ];
 
 static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
@@ -247,7 +248,16 @@ mod tests {
         let set = ProfileSet::new([]).unwrap();
         assert_eq!(
             set.names().collect::<Vec<_>>(),
-            ["autonomous", "build", "guarded", "readonly", "strict", "trusted-net", "workspace"]
+            [
+                "autonomous",
+                "build",
+                "container",
+                "guarded",
+                "readonly",
+                "strict",
+                "trusted-net",
+                "workspace"
+            ]
         );
         assert_eq!(set.get(DEFAULT).unwrap().name(), "workspace");
         assert_eq!(builtin()[0].0, DEFAULT);

@@ -137,7 +137,7 @@ pub const PROBES: [Probe; 42] = [
         "change a file beside the workspace",
         Layer::Mount,
         ("append {outside}", "ENOENT"),
-        "append /tmp/palisade-proof",
+        "append {scratch}/palisade-proof",
         Untried,
     ),
     kept(
@@ -153,7 +153,7 @@ pub const PROBES: [Probe; 42] = [
         "add a program to the system's",
         Layer::Mount,
         ("make-directory /usr/palisade-proof", "EROFS"),
-        "make-directory /tmp/palisade-proof-1",
+        "make-directory {scratch}/palisade-proof-1",
         Untried,
     ),
     kept(
@@ -161,7 +161,7 @@ pub const PROBES: [Probe; 42] = [
         "make a directory in the root",
         Layer::Mount,
         ("make-directory /palisade-proof", "EROFS"),
-        "make-directory /tmp/palisade-proof-2",
+        "make-directory {scratch}/palisade-proof-2",
         Untried,
     ),
     kept(
@@ -185,7 +185,7 @@ pub const PROBES: [Probe; 42] = [
         "read a file of the host's /dev/shm",
         Layer::Mount,
         ("read {shared}", "ENOENT"),
-        "append /dev/shm/palisade-proof",
+        "append {shared-scratch}/palisade-proof",
         Succeeds,
     ),
     kept(
@@ -201,7 +201,7 @@ pub const PROBES: [Probe; 42] = [
         "make a directory in /run, where nothing is granted",
         Layer::Landlock,
         ("make-directory /run/palisade-proof", "EACCES"),
-        "make-directory /tmp/palisade-proof-3",
+        "make-directory {scratch}/palisade-proof-3",
         Untried,
     ),
     Probe {
@@ -331,17 +331,29 @@ pub const PROBES: [Probe; 42] = [
         "open-namespace cgroup",
         Succeeds,
     ),
-    filtered("mount", "mount a file system", "mount", "mount /tmp", "directory /tmp"),
-    filtered("change-root", "change the root", "chroot", "change-root /tmp", "directory /tmp"),
-    filtered("pivot-root", "replace the root", "pivot_root", "pivot-root /tmp", "directory /tmp"),
+    filtered("mount", "mount a file system", "mount", "mount {scratch}", "directory {scratch}"),
+    filtered(
+        "change-root",
+        "change the root",
+        "chroot",
+        "change-root {scratch}",
+        "directory {scratch}",
+    ),
+    filtered(
+        "pivot-root",
+        "replace the root",
+        "pivot_root",
+        "pivot-root {scratch}",
+        "directory {scratch}",
+    ),
     filtered("make-user-namespace", "become root of a namespace", "unshare", "unshare", "thread"),
     filtered("enter-namespace", "enter a namespace", "setns", "enter net", "open-namespace net"),
     filtered(
         "make-device",
         "make a device",
         "mknodat",
-        "make-device /tmp/device",
-        "make-fifo /tmp/fifo",
+        "make-device {scratch}/device",
+        "make-fifo {scratch}/fifo",
     ),
     filtered(
         "read-other-memory",
@@ -362,7 +374,7 @@ pub const PROBES: [Probe; 42] = [
         "watch whole file systems",
         "fanotify_init",
         "watch-all",
-        "watch /tmp",
+        "watch {scratch}",
     ),
     filtered(
         "load-module",
@@ -373,24 +385,24 @@ pub const PROBES: [Probe; 42] = [
     ),
     filtered("name-host", "set the host's name", "sethostname", "name-host", "host-name"),
     filtered("set-clock", "set the host's clock", "clock_settime", "set-clock", "clock"),
-    filtered("raw-packets", "see all packets", "socket", "socket packet", "socket inet"),
+    filtered("raw-packets", "see all packets", "socket", "socket packet", "{inet}"),
     filtered(
         "virtual-sockets",
         "open a socket to the hypervisor",
         "socket",
         "socket vsock",
-        "socket inet",
+        "{inet}",
     ),
     filtered(
         "kernel-audit",
         "open a socket to the kernel audit",
         "socket",
         "socket audit",
-        "socket inet",
+        "{inet}",
     ),
-    filtered("send-datagram", "send a datagram", "socket", "send-udp 192.0.2.1:53", "socket inet")
+    filtered("send-datagram", "send a datagram", "socket", "send-udp 192.0.2.1:53", "{inet}")
         .within(ProbeNetworks::Ports),
-    filtered("list-interfaces", "list interfaces", "socket", "socket route", "socket inet")
+    filtered("list-interfaces", "list interfaces", "socket", "socket route", "{inet}")
         .within(ProbeNetworks::Ports),
     filtered("listen", "get a port of the host by listening", "listen", "listen", "pair")
         .within(ProbeNetworks::Ports),

@@ -4,6 +4,7 @@ use crate::{
     Answer, EscapeAttempt, OutcomeTime, OutsideOutcome, OutsideTargets, Probe, attempt, probes,
     verdict::{Row, Verdict},
 };
+use palisade_plan::Layer;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The confinement that is in force in a session, according to its receipt.
@@ -21,10 +22,32 @@ pub struct Confinement {
 
 impl Confinement {
     /// Returns the placeholders that depend on the session.
-    fn filled(&self) -> BTreeMap<&'static str, String> {
-        let own = if self.network == "none" { "socket inet" } else { "loopback" };
+    fn filled(&self, places: &OutsideTargets) -> BTreeMap<&'static str, String> {
+        let (inet, own) = match self.network.as_str() {
+            // Without a network of its own a session has no network sockets.
+            _ if self.lacks(Layer::Network) => ("read {inside}", "read {inside}"),
+            "none" => ("socket inet", "socket inet"),
+            _ => ("socket inet", "loopback"),
+        };
+        let control = |template| places.fill(template, &BTreeMap::new()).unwrap_or_default();
+        // Without mounts of its own a session has no private `/tmp`.
+        let workspace = places.workspace().display().to_string();
+        let [scratch, shared] = match self.lacks(Layer::Mount) {
+            true => [workspace.clone(), workspace],
+            false => ["/tmp".to_owned(), "/dev/shm".to_owned()],
+        };
         let listed = self.ports.first().map(|port| ("listed", port.to_string()));
-        listed.into_iter().chain([("own", own.to_owned())]).collect()
+        let filled = [
+            ("inet", control(inet)),
+            ("own", control(own)),
+            ("scratch", scratch),
+            ("shared-scratch", shared),
+        ];
+        listed.into_iter().chain(filled).collect()
+    }
+
+    fn lacks(&self, layer: Layer) -> bool {
+        self.missing.contains(layer.name())
     }
 }
 
@@ -50,7 +73,7 @@ impl Trial {
     pub fn new(places: &OutsideTargets, held: &Confinement) -> Self {
         let mut trial =
             Self { ready: vec![], words: vec![], deeds: vec![], missing: held.missing.clone() };
-        let session = held.filled();
+        let session = held.filled(places);
         for probe in probes().filter(|probe| probe.within.has(&held.network)) {
             if probe.scope.is_some_and(|scope| !held.scopes.contains(scope)) {
                 continue;
@@ -104,6 +127,7 @@ impl Trial {
         let outside = ready.outside.is_none_or(|outside| outside == Answer::Done);
         match (answer, control) {
             ("", _) | (_, "") => Verdict::Silent,
+            ("ok", _) if self.missing.contains(ready.probe.layer.name()) => Verdict::Open,
             ("ok", _) => Verdict::Escaped,
             _ if control != "ok" || !outside => Verdict::Vacuous,
             _ if answer == ready.probe.stopped => Verdict::Stopped,
@@ -166,7 +190,7 @@ mod tests {
                 assert_eq!(ready.outside, succeeds.then_some(Answer::Done), "{name}");
                 tried.insert(name);
                 // Only those that must succeed anywhere are tried here.
-                let control = places.fill(ready.probe.control, &held.filled()).unwrap();
+                let control = places.fill(ready.probe.control, &held.filled(&places)).unwrap();
                 if !control.starts_with("make-") && !control.starts_with("append") {
                     assert_eq!(attempt(&control), Answer::Done, "{control}");
                 }
@@ -202,7 +226,7 @@ mod tests {
         assert_eq!(first(&trial, ""), Verdict::Silent);
         trial.missing.insert("mount".to_owned());
         assert_eq!(first(&trial, "EACCES\nok\n"), Verdict::Missing);
-        assert_eq!(first(&trial, "ok\nok\n"), Verdict::Escaped);
+        assert_eq!(first(&trial, "ok\nok\n"), Verdict::Open);
         trial.ready[0].outside = Some(Answer::Refused(nix::errno::Errno::EACCES));
         assert_eq!(first(&trial, "ENOENT\nok\n"), Verdict::Vacuous);
     }

@@ -18,6 +18,8 @@ pub enum Verdict {
     Silent,
     /// The layer is missing, which the profile allows, and something else stopped the attempt.
     Missing,
+    /// The layer is missing, which the profile allows, and the attempt succeeded.
+    Open,
 }
 
 impl Verdict {
@@ -26,7 +28,7 @@ impl Verdict {
     pub const fn holds(self) -> bool {
         match self {
             Self::Stopped | Self::Missing => true,
-            Self::Escaped | Self::Otherwise | Self::Vacuous | Self::Silent => false,
+            Self::Escaped | Self::Otherwise | Self::Vacuous | Self::Silent | Self::Open => false,
         }
     }
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Verdict {
             Self::Vacuous => "vacuous",
             Self::Silent => "silent",
             Self::Missing => "missing",
+            Self::Open => "OPEN",
         })
     }
 }

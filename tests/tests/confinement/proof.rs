@@ -19,8 +19,16 @@ use std::{
 };
 
 /// The built-in profiles.
-const BUILT_IN: [&str; 7] =
-    ["autonomous", "build", "guarded", "readonly", "strict", "trusted-net", "workspace"];
+const BUILT_IN: [&str; 8] = [
+    "autonomous",
+    "build",
+    "container",
+    "guarded",
+    "readonly",
+    "strict",
+    "trusted-net",
+    "workspace",
+];
 
 /// The one that needs the leave of the launcher's ceiling.
 const ON_PORTS: &str = "trusted-net";

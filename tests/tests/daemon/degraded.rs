@@ -14,8 +14,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::{
     fs, io,
-    net::TcpListener,
-    os::unix::net::UnixStream,
+    net::{TcpListener, UdpSocket},
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -27,6 +30,19 @@ const MISSING: [&str; 7] = ["mount", "pid", "network", "ipc", "uts", "cgroup", "
 const POOR: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv \
     --bounding-set=-all --inh-caps=-all --ambient-caps=-all --no-new-privs \"$@\"";
 
+/// In a user namespace with a `/proc` of its own, a part of which is covered, as in a container.
+const COVERED: &str = "mount -t tmpfs none /proc/fs && exec setpriv --bounding-set=-all \
+    --inh-caps=-all --ambient-caps=-all \"$@\"";
+
+/// A host that offers less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    /// No namespaces; below so many Landlock domains of others.
+    Poor(usize),
+    /// Namespaces, and a covered `/proc`.
+    Covered,
+}
+
 fn world() -> World {
     let world = World::new(Mode::User);
     let text = include_str!("../../../daemon/profiles/workspace.toml");
@@ -37,8 +53,8 @@ fn world() -> World {
     world
 }
 
-/// An embedded daemon on a poor host; below so many Landlock domains of others.
-fn embedded(world: &World, domains: usize) -> (UnixStream, Child) {
+/// An embedded daemon on such a host.
+fn embedded(world: &World, host: Host) -> (UnixStream, Child) {
     Mode::User.act(|| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let daemon = [
@@ -50,13 +66,19 @@ fn embedded(world: &World, domains: usize) -> (UnixStream, Child) {
             world.profiles().display().to_string(),
         ];
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-current-user", "--keep-caps", "--", "sh", "-c", POOR, "sh"]);
-        if domains == 0 {
-            command.args(daemon);
-        } else {
-            let attempt = format!("exec_in_domains:{domains}:{}", daemon.join(":"));
-            command.arg(binary("probe")).arg(attempt);
-        }
+        command.args(["--user", "--map-current-user", "--keep-caps"]);
+        match host {
+            Host::Poor(0) => command.args(["--", "sh", "-c", POOR, "sh"]).args(daemon),
+            Host::Poor(domains) => {
+                let attempt = format!("exec_in_domains:{domains}:{}", daemon.join(":"));
+                let probe = binary("probe").display().to_string();
+                command.args(["--", "sh", "-c", POOR, "sh", &probe, &attempt])
+            }
+            Host::Covered => command
+                .args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"])
+                .args(["sh", "-c", COVERED, "sh"])
+                .args(daemon),
+        };
         command.current_dir(world.workspace()).env_clear().env("PATH", "/usr/bin:/bin");
         let child =
             command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
@@ -65,7 +87,11 @@ fn embedded(world: &World, domains: usize) -> (UnixStream, Child) {
 }
 
 fn open(world: &World, domains: usize, profile: &str) -> Result<Sandbox, Error> {
-    let (stream, mut child) = embedded(world, domains);
+    open_on(world, Host::Poor(domains), profile)
+}
+
+fn open_on(world: &World, host: Host, profile: &str) -> Result<Sandbox, Error> {
+    let (stream, mut child) = embedded(world, host);
     let open = Open::new(world.workspace()).profile(profile);
     match Sandbox::over(stream, None, open) {
         Ok(mut sandbox) => {
@@ -87,8 +113,7 @@ fn where_namespaces_are_forbidden_the_default_profile_is_refused() {
         let error = error.wire().expect("the daemon's own answer").clone();
         assert_eq!(error.code, ErrorCode::LayerUnavailable, "{error}");
         assert!(error.message.starts_with("the profile requires mount"), "{error}");
-        assert!(error.message.contains("Operation not permitted"), "{error}");
-        let why = "it needs a user namespace, which is unavailable: ";
+        let why = "user namespaces are unavailable: unshare: ";
         let remedy = "sysctl user.max_user_namespaces is 0: set it above 0";
         assert!(error.message.contains(why) && error.message.contains(remedy), "{error}");
         assert!(
@@ -116,7 +141,7 @@ fn assert_says_what_is_missing(receipt: &Receipt) {
     assert_eq!(layers, [&MISSING[..], &["transaction"]].concat());
     assert_eq!(receipt.guard, Guard::Text);
     for degraded in &receipt.degraded[..6] {
-        assert!(degraded.why.contains("Operation not permitted"), "{degraded:?}");
+        assert!(degraded.why.contains("unavailable: unshare: "), "{degraded:?}");
     }
     assert!(receipt.degraded[6].why.contains("no cgroup can be used"), "{receipt:?}");
     assert_eq!(receipt.namespaces, Vec::<String>::new());
@@ -170,6 +195,18 @@ fn landlock_and_seccomp_alone_keep_outside_out_of_reach() {
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
     let broker = sandbox.daemon.as_ref().unwrap().id();
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = place.path().join("socket");
+    let beside = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o777)).unwrap();
+    beside.set_nonblocking(true).unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let udp = datagrams.local_addr().unwrap().port();
+    let shared = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    let of_every_user = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(shared.path(), of_every_user).unwrap();
     let attempts = [
         (format!("read:{canary}"), "EACCES"),
         (format!("write:{canary}"), "EACCES"),
@@ -185,7 +222,11 @@ fn landlock_and_seccomp_alone_keep_outside_out_of_reach() {
         ("list:/".to_owned(), "EACCES"),
         ("list:/tmp".to_owned(), "EACCES"),
         ("read:/etc/shadow".to_owned(), "EACCES"),
-        (format!("tcp:127.0.0.1:{port}"), "EACCES"),
+        (format!("read:{}", shared.path().display()), "EACCES"),
+        // No layer but seccomp could stop these.
+        (format!("tcp:127.0.0.1:{port}"), "EPERM"),
+        (format!("udp:127.0.0.1:{udp}"), "EPERM"),
+        (format!("unix:{}", socket.display()), "EPERM"),
         (format!("kill:{broker}:0"), "EPERM"),
         ("sys:unshare:0x10000000".to_owned(), "EPERM"),
         ("sys:keyctl:0:-3:0:0:0".to_owned(), "EPERM"),
@@ -210,9 +251,61 @@ fn landlock_and_seccomp_alone_keep_outside_out_of_reach() {
     world.assert_canary_untouched();
     let nobody = listener.accept().unwrap_err();
     assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock, "a connection came through");
-    // The listener does listen, and the canary can be read by who is not confined.
+    let nobody = beside.accept().unwrap_err();
+    assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock, "a connection came through");
+    let nothing = datagrams.recv(&mut [0; 8]).unwrap_err();
+    assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock, "a datagram came through");
+    // The listeners do listen, and the files can be read by who is not confined.
     std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     assert!(listener.accept().is_ok());
+    Mode::User.act(|| UnixStream::connect(&socket)).unwrap();
+    assert!(beside.accept().is_ok());
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", ("127.0.0.1", udp)).unwrap();
+    assert_eq!(datagrams.recv(&mut [0; 8]).unwrap(), 1);
+    Mode::User.act(|| fs::read(shared.path())).unwrap();
+}
+
+/// The names of the layers that a receipt says are missing.
+fn missing(receipt: &Receipt) -> Vec<&str> {
+    receipt.degraded.iter().map(|degraded| degraded.layer.as_str()).collect()
+}
+
+#[test]
+fn the_profile_container_asks_about_what_no_transaction_holds() {
+    let world = World::new(Mode::User);
+    let sandbox = open(&world, 0, "container").unwrap();
+    assert_eq!(missing(sandbox.session.receipt()), [&MISSING[..], &["transaction"]].concat());
+    assert_eq!(sandbox.ok("echo fine"), "fine\n");
+    fs::write(world.workspace().join("kept"), "kept").unwrap();
+    for line in ["rm kept", "echo lost > kept", "python3 -c 'open(\"kept\", \"w\")'"] {
+        let result = sandbox.bash(line);
+        assert_eq!(code(&result), ErrorCode::Denied, "{line}: {result:?}");
+    }
+    assert_eq!(fs::read_to_string(world.workspace().join("kept")).unwrap(), "kept");
+    // Where the host has every layer, nothing is missing but what `workspace` allows.
+    let full = world.open_with("container");
+    let plain = world.open();
+    assert_eq!(missing(full.session.receipt()), missing(plain.session.receipt()));
+}
+
+#[test]
+fn where_proc_is_covered_sessions_have_no_pid_namespace_and_nothing_else_is_missing() {
+    let world = world();
+    let error = open_on(&world, Host::Covered, "workspace").unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::LayerUnavailable), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("requires pid") && told.contains("unmask=ALL"), "{told}");
+    let sandbox = open_on(&world, Host::Covered, "lenient").unwrap();
+    let receipt = sandbox.session.receipt();
+    assert_eq!(missing(receipt), ["pid", "limits", "transaction"]);
+    assert_eq!(receipt.namespaces, ["mount", "network", "ipc", "uts", "cgroup"]);
+    // The number that `/proc` shows is the process's own.
+    let own = "read -r pid rest < /proc/self/stat; echo $((pid == $$))";
+    assert_eq!(sandbox.ok(own), "1\n");
+    let mark = processes::mark();
+    let leaves = format!("(setsid bash -c 'exec -a {mark} sleep 600' &); sleep 0.3; echo done");
+    assert_eq!(sandbox.bash(&leaves).stdout, "done\n");
+    assert_eq!(processes::marked(&mark), []);
 }
 
 fn stubborn(sandbox: &Sandbox, mark: &str, timeout: Duration) -> Running {

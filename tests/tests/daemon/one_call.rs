@@ -76,7 +76,7 @@ fn run_reads_its_own_profile_and_no_other() {
         fs::remove_file(world.profiles().join("workspace.toml")).unwrap();
         let (status, _, told) = run("nothing");
         assert_eq!(status, Some(125), "{mode:?}: {told}");
-        let known = "autonomous, base, build, guarded, mine, readonly, strict";
+        let known = "autonomous, base, build, container, guarded, mine, readonly, strict";
         assert!(told.contains(known), "{mode:?}: {told}");
     }
 }

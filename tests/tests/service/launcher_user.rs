@@ -106,15 +106,11 @@ fn says_what_keeps_it_from_making_namespaces(booted: &Booted) {
         let home = ["--setenv=HOME=/home/alice", setting, "bash", "-c", line];
         booted.run(&[&unit[..], &home].concat())
     };
-    let wanted = format!("{filter}`user`, the filter of a container unshare(2)");
+    let wanted = format!("{filter}`user`; the filter of a container must allow unshare(2)");
     let forbidden = own("--property=RestrictNamespaces=yes");
     refused(
         forbidden,
-        &[
-            "the profile requires mount, ",
-            "it needs a user namespace, which is unavailable: ",
-            &wanted,
-        ],
+        &["the profile requires mount, ", "user namespaces are unavailable: unshare: ", &wanted],
     );
     let allowed = own("--property=RestrictNamespaces=no");
     assert!(text(&allowed.stdout).contains("forbidden\n"), "{}", text(&allowed.stderr));

@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The sources of the package besides programs and units.
-const SOURCES: [(&str, &str); 45] = [
+const SOURCES: [(&str, &str); 46] = [
     ("systemd/palisade-sh", include_str!("../../../systemd/palisade-sh")),
     ("systemd/package", include_str!("../../../systemd/package")),
     ("systemd/manual", include_str!("../../../systemd/manual")),
@@ -55,6 +55,7 @@ const SOURCES: [(&str, &str); 45] = [
         include_str!("../../../systemd/monitoring/palisade-dashboard.json"),
     ),
     ("daemon/profiles/autonomous.toml", include_str!("../../../daemon/profiles/autonomous.toml")),
+    ("daemon/profiles/container.toml", include_str!("../../../daemon/profiles/container.toml")),
     ("daemon/profiles/build.toml", include_str!("../../../daemon/profiles/build.toml")),
     ("daemon/profiles/environment.toml", include_str!("../../../daemon/profiles/environment.toml")),
     ("daemon/profiles/guarded.toml", include_str!("../../../daemon/profiles/guarded.toml")),

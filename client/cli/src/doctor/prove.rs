@@ -25,6 +25,9 @@ use std::{
 /// The uid that root's sessions run as here: a user that owns nothing.
 const NOBODY: u32 = 65534;
 
+/// The mode of a daemon whose sessions run as the owner of their workspace if root opens them.
+const SYSTEM_MODE: &str = "system";
+
 /// The directory of programs that sessions of every profile can execute.
 const SYSTEM: &str = "/usr";
 
@@ -102,13 +105,18 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
 
 /// Tests one profile, in a directory that is deleted afterwards.
 async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Result<Proof, Failure> {
+    let owner =
+        match rustix::process::geteuid().is_root() && client.status().await?.mode == SYSTEM_MODE {
+            true => Owner::Given(NOBODY),
+            false => Owner::Prover,
+        };
     let top = tempfile::Builder::new().prefix("palisade-proof-").tempdir();
     let made = top.and_then(|top| {
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755))?;
         let places = OutsideTargets::furnish(top.path(), ProverNetwork::Host)?;
         let program = program(&places)?;
-        if rustix::process::geteuid().is_root() {
-            chown(places.workspace(), Some(NOBODY), Some(NOBODY))?;
+        if let Owner::Given(owner) = owner {
+            chown(places.workspace(), Some(owner), Some(owner))?;
         }
         Ok((top, places, program))
     });
@@ -123,7 +131,7 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
     };
     let here = here.filter(|here| here.digest() == session.receipt().profile_digest);
     if let Some(here) = here {
-        name(&mut places, here).map_err(unmade)?;
+        name(&mut places, here, owner).map_err(unmade)?;
     }
     let names = if here.is_some() { Known::Yes } else { Known::No };
     let mut trial = Trial::new(&places, &held(session.receipt()));
@@ -169,11 +177,10 @@ fn here(doctor: &Doctor, profile: &str) -> Option<Profile> {
 }
 
 /// Creates files with names that the profile hides and protects.
-fn name(places: &mut OutsideTargets, profile: &Profile) -> std::io::Result<()> {
+fn name(places: &mut OutsideTargets, profile: &Profile, owner: Owner) -> std::io::Result<()> {
     let Samples { hidden, made, protected, below } = profile.samples();
     let names = RestrictedNames { hidden, made, protected, below };
-    let root = rustix::process::geteuid().is_root();
-    places.name(&names, if root { Owner::Given(NOBODY) } else { Owner::Prover })
+    places.name(&names, owner)
 }
 
 /// Makes all attempts. Attempts at hidden and protected names are made in calls of their own,
@@ -274,7 +281,9 @@ fn line(row: &Row, paint: Paint) -> String {
     match row.verdict {
         Verdict::Stopped | Verdict::Escaped | Verdict::Silent => told,
         Verdict::Otherwise => format!("{told}: expected {}", row.probe.stopped),
-        Verdict::Missing => format!("{told}: the layer is missing, which the profile allows"),
+        Verdict::Missing | Verdict::Open => {
+            format!("{told}: the layer is missing, which the profile allows")
+        }
         Verdict::Vacuous => {
             format!("{told}: not proved: the allowed attempt failed ({})", harmless(&row.control))
         }

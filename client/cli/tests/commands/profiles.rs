@@ -36,6 +36,7 @@ fn profiles_are_listed_and_shown() {
             vec![
                 "autonomous",
                 "build",
+                "container",
                 "guarded",
                 "mine",
                 "readonly",

@@ -74,11 +74,14 @@ pub(crate) struct Config {
 pub(crate) enum Offered {
     /// The profile `autonomous`: no approver is asked.
     Autonomous,
+    /// The profile `container`: namespaces may be missing.
+    Container,
 }
 
 impl Offered {
     /// All optional profiles, each with its name.
-    pub(crate) const ALL: [(Self, &'static str); 1] = [(Self::Autonomous, "autonomous")];
+    pub(crate) const ALL: [(Self, &'static str); 2] =
+        [(Self::Autonomous, "autonomous"), (Self::Container, "container")];
 }
 
 /// The section `[roles]`.

@@ -191,8 +191,9 @@ mod tests {
         fs::remove_file(directory.path().join("broken.toml")).unwrap();
         let all = load(None).unwrap();
         assert_eq!(load(Some("missing")).unwrap(), all);
-        // All built-in ones but `autonomous`, and two more.
-        assert_eq!(all.names().count(), palisade_policy::builtin().len() + 1);
+        // All built-in ones but those that are not offered, and two more.
+        let offered = palisade_policy::builtin().len() - Offered::ALL.len();
+        assert_eq!(all.names().count(), offered + 2);
     }
 
     #[test]

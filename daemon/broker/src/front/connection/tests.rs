@@ -161,7 +161,16 @@ async fn a_greeted_client_can_ask_what_needs_no_session() {
         assert!(status.launcher.starts_with("gone: it was never there"));
         assert_eq!(
             status.profiles,
-            ["autonomous", "build", "guarded", "readonly", "strict", "trusted-net", "workspace"]
+            [
+                "autonomous",
+                "build",
+                "container",
+                "guarded",
+                "readonly",
+                "strict",
+                "trusted-net",
+                "workspace"
+            ]
         );
         let query = OutputQuery { call_id: "nobodys".parse().unwrap(), offset: 0, limit: None };
         assert_eq!(code(client.ask(5, Request::Output(query)).await), ErrorCode::NotFound);
