@@ -98,7 +98,8 @@ pub(crate) fn try_disk(
     }
     let Some(store) = stores.take(identity::of_nobody(privilege.privileged)) else {
         if let Found::No(why) = &mut overlay.write {
-            why.push_str("; on disk: the launcher has no directory for transactions (--store)");
+            why.push_str("; on disk: ");
+            why.push_str(stores.hindrance().unwrap_or("no directory could be made"));
         }
         return Ok(());
     };

@@ -29,8 +29,8 @@ const TRIES: u32 = 64;
 /// The launcher's directories for transactions on disk.
 #[derive(Debug)]
 pub(crate) struct Stores {
-    /// The directory in which all launchers of this user have theirs.
-    place: Option<PathBuf>,
+    /// The directory in which all launchers of this user have theirs, or why there is none.
+    place: Result<PathBuf, String>,
     /// This launcher's directory, and its lock.
     own: Option<(PathBuf, OwnedFd)>,
     next: u64,
@@ -51,15 +51,18 @@ impl Stores {
     /// Uses a place if nobody else can write to it, and starts deleting what killed launchers left
     /// there. A place that can not be used is ignored: transactions are then held in memory.
     pub(crate) fn open(place: Option<PathBuf>, spawner: &Spawner, rights: MountRights) -> Self {
-        let usable = place.filter(|place| match open(place).and_then(check) {
-            Ok(()) => true,
-            Err(why) => {
-                eprintln!("palisade-launcher: --store {}: {why}", place.display());
-                false
-            }
-        });
+        let place = match place {
+            None => Err("the launcher has no directory for transactions (--store)".to_owned()),
+            Some(place) => match open(&place).and_then(check) {
+                Ok(()) => Ok(place),
+                Err(why) => Err(format!("--store {}: {why}", place.display())),
+            },
+        };
+        if let (MountRights::Session, Err(why)) = (rights, &place) {
+            eprintln!("palisade-launcher: {why}");
+        }
         let sweeps = Vec::new();
-        let mut stores = Self { place: usable, own: None, next: 0, sweeps, rights };
+        let mut stores = Self { place, own: None, next: 0, sweeps, rights };
         for (place, name, lock) in stores.place.as_deref().map(left).unwrap_or_default() {
             stores.sweep_in(&place, name, Some(lock), spawner);
         }
@@ -70,13 +73,18 @@ impl Stores {
     pub(crate) fn take(&mut self, identity: Identity) -> Option<Store> {
         if self.own.is_none() {
             // If this fails, transactions are held in memory, as with a place that can not be used.
-            self.own = own(self.place.as_deref()?)
+            self.own = own(self.place.as_deref().ok()?)
                 .inspect_err(|why| eprintln!("palisade-launcher: --store: {why}"))
                 .ok();
         }
         let (own, _) = self.own.as_ref()?;
         self.next += 1;
         Some(Store { directory: own.into(), name: self.next.to_string(), identity })
+    }
+
+    /// Returns why transactions can not be stored on disk, if the place can not be used.
+    pub(crate) fn hindrance(&self) -> Option<&str> {
+        self.place.as_ref().err().map(String::as_str)
     }
 
     /// Starts deleting the directory of a transaction that has ended.
