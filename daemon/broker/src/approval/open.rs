@@ -62,7 +62,7 @@ impl ConnectedApprover {
             && (tools.is_empty() || tools.contains(&question.tool))
     }
 
-    /// When the approver counts as hung; `None` without a heartbeat.
+    /// The time at which the approver counts as hung; `None` without a heartbeat.
     pub(super) fn lapses(&self) -> Option<Instant> {
         self.register.heartbeat_ms.map(|ms| self.heard + Duration::from_millis(ms))
     }
@@ -97,7 +97,7 @@ impl OpenRequest {
         Question { expires_in_ms, ..self.question.clone() }
     }
 
-    /// When the request is denied without an answer.
+    /// The time at which the request is denied if nobody has answered.
     pub(super) fn expires(&self) -> Instant {
         self.poll.until().map_or(self.limit, |until| until.min(self.limit))
     }
@@ -132,7 +132,7 @@ impl ApprovalsState {
         }
     }
 
-    /// When a request has to be looked at next.
+    /// The time at which a request has to be checked next.
     pub(super) fn wake(&self, id: &QuestionId) -> Option<Instant> {
         let open = self.open.iter().find(|open| open.question.question == *id)?;
         let settled = open.poll.can_carry();

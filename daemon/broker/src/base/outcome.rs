@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
     pub(crate) error: Option<WireError>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) denials: Vec<Denial>,
-    /// Why `denials` may be incomplete; empty if nothing is known to be missing.
+    /// The reason that `denials` may be incomplete; empty if nothing is known to be missing.
     pub(crate) unrecorded: String,
     /// The operations that the profile would have denied if it were enforced.
     pub(crate) observed: Vec<Denial>,

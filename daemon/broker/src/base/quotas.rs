@@ -147,7 +147,7 @@ pub(crate) struct RequestRates {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// When the bucket is empty again, if no more requests come.
+    /// The time at which the bucket is empty again, if no more requests come.
     empty_at: Instant,
 }
 

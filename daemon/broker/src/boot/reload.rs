@@ -40,7 +40,7 @@ impl fmt::Debug for Reloader {
     }
 }
 
-/// Why a reload was refused and the old configuration stays in force.
+/// An error from a reload. The old configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]

@@ -70,7 +70,7 @@ pub struct StartedDaemon {
 struct PreparedDaemon {
     /// The uid of the user who started the daemon.
     started_by: u32,
-    /// Which peers may be operators.
+    /// The peers that may be operators.
     operated_by: Operators,
     launcher: LauncherFrom,
     live: LiveSettings,

@@ -38,7 +38,7 @@ pub(crate) struct Context {
     /// A receiver of everything that a program prints, besides the client.
     pub(crate) tap: Option<Arc<dyn OutputTap>>,
     pub(crate) observers: Arc<Observers>,
-    /// Which observers may see the output as it is produced.
+    /// The observers that may see the output as it is produced.
     pub(crate) audience: EventAudience,
 }
 

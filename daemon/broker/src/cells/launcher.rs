@@ -41,7 +41,7 @@ pub(crate) struct Launcher {
     let_go: AtomicBool,
 }
 
-/// Why the launcher can not be used.
+/// An error from a request to the launcher.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
     /// The launcher has ended or closed its socket.

@@ -85,7 +85,7 @@ enum RecordAvailability {
 pub(crate) struct CallDenials {
     /// Each different denial, with how often it occurred.
     pub(crate) refused: Vec<(KernelRefusal, u64)>,
-    /// Why there may be more denials; empty if none are missing.
+    /// The reason that there may be more denials; empty if none are missing.
     pub(crate) missing: String,
 }
 

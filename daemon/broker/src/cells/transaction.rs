@@ -34,7 +34,7 @@ pub(crate) struct Transactions {
     launcher: Arc<Launcher>,
     session: SessionNumber,
     spares: Arc<SpareShells>,
-    /// Why transactions are unavailable, if they are.
+    /// The reason that transactions are unavailable, if they are.
     none: OnceLock<String>,
     /// Set once a transaction was started successfully.
     had: OnceLock<()>,

@@ -96,7 +96,7 @@ enum ScanRequest {
     Kept,
 }
 
-/// Why the search failed.
+/// An error from the search.
 #[derive(Debug)]
 pub(crate) enum ScanError {
     Channel,

@@ -35,7 +35,7 @@ pub(crate) struct BoundSocket {
     _lock: OwnedFd,
 }
 
-/// Why a socket was not created.
+/// An error from creating a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The path is relative, or is `/`.

@@ -49,7 +49,7 @@ impl Clients {
     }
 }
 
-/// Which peers may be operators or providers, besides having access to the socket.
+/// The peers that may be operators or providers, if they have access to the socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operators {
     /// The daemon's own user, and root.
@@ -82,7 +82,7 @@ pub(crate) struct ServerParts {
     /// The analyst, without which every shell line counts as opaque.
     pub(crate) analyst: Analyst,
     pub(crate) operators: Operators,
-    /// Which profiles must be proved, and their results.
+    /// The profiles that must be proved, and their results.
     pub(crate) proofs: Proofs,
     pub(crate) clients: Clients,
     pub(crate) registry: Registry,

@@ -18,7 +18,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct ServiceStatus {
     told: Mutex<String>,
-    /// Why the last reload failed, if it did.
+    /// The error of the last reload, if it failed.
     not_reloaded: Mutex<Option<String>>,
 }
 

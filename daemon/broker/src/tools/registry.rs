@@ -131,12 +131,12 @@ impl Registry {
     }
 }
 
-/// Which provided tools a new one may replace.
+/// The provided tools that a new one may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReplacementRule {
-    /// Those of the same connection.
+    /// Tools of the same connection.
     Own,
-    /// Also those of other connections of the same user.
+    /// Tools of any connection of the same user.
     SameUser,
 }
 

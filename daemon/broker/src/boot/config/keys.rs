@@ -11,7 +11,7 @@ pub(crate) struct ConfigKey {
     pub(crate) changes: Reloadability,
 }
 
-/// When a new value of a key takes effect.
+/// The moment at which a new value of a key takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reloadability {
     /// The value takes effect with a reload.

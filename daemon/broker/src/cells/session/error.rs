@@ -14,7 +14,7 @@ use palisade_policy::{AddedHostError, AskError, GuardError, PlanError};
 use palisade_protocol::{ErrorCode, WireError};
 use std::io;
 
-/// Why a session could not be opened.
+/// An error from opening a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error("there is no profile {name:?}")]

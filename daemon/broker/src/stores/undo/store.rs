@@ -198,7 +198,7 @@ pub(crate) struct UnfinishedCall {
     pub(crate) change: [u8; 32],
 }
 
-/// Which records to load.
+/// The records to load.
 #[derive(Debug, Clone, Copy)]
 enum UndoRange {
     This,
