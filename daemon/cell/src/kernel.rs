@@ -372,7 +372,7 @@ pub fn landlock_query(flag: u32) -> io::Result<u32> {
     check(result).map(|value| u32::try_from(value).unwrap_or(0))
 }
 
-/// Which denials the kernel writes to its audit log.
+/// The denials that the kernel writes to its audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenialLogging {
     /// Only those that the kernel logs by default.

@@ -38,7 +38,7 @@ pub struct Layers {
     pub lower: OwnedFd,
     /// The upper layer: what the program wrote.
     pub upper: OwnedFd,
-    /// When the program was started.
+    /// The time at which the program was started.
     pub since: Moment,
     /// The paths that were committed while the program was still running, and their state. `None`
     /// if it was never frozen for a commit.

@@ -104,7 +104,7 @@ pub(crate) enum RunnerExit {
     Launcher {
         /// The launcher's socket.
         control: Datagrams,
-        /// When the program was started.
+        /// The time at which the program was started.
         since: Moment,
     },
 }

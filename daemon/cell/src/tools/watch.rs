@@ -24,7 +24,7 @@ const TOLD: Duration = Duration::from_millis(200);
 pub(crate) struct CallWatch<'a> {
     channel: &'a Channel,
     begun: Instant,
-    /// When to check next, in milliseconds after the start.
+    /// The time of the next check, in milliseconds after the start.
     ask_at: AtomicU64,
     tell_at: AtomicU64,
     done: AtomicU64,

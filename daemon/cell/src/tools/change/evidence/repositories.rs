@@ -38,7 +38,7 @@ pub(super) struct Repositories<'a> {
     is_made: bool,
     /// The repositories in which something changes, by directory.
     changed: ChangedRepositories,
-    /// Those of them in which objects are changed or deleted.
+    /// The changed repositories in which objects are changed or deleted.
     objects: BTreeSet<Vec<u8>>,
     /// The top of the repository for each directory of a working tree, if there is one.
     tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
