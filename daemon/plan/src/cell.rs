@@ -347,7 +347,7 @@ pub enum Made {
     },
     /// Not at all, because the file is not a notebook.
     NoNotebook {
-        /// Why it is not a notebook.
+        /// The reason that it is not a notebook.
         why: String,
     },
 }
@@ -482,7 +482,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// Why a file tool failed.
+/// The failure of a file tool.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FileError {
     /// The kind of failure, for programs.

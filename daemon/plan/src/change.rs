@@ -43,9 +43,9 @@ pub struct Change {
 /// The depth of the evidence that is collected about what existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum EvidenceDepth {
-    /// Only which files existed.
+    /// The paths of the files that existed.
     Paths,
-    /// Which files existed, and where their bytes are kept: in git, or in new files with the same
+    /// The paths, and the places where their bytes are kept: in git, or in new files with the same
     /// bytes.
     Full,
 }

@@ -120,7 +120,7 @@ pub enum Reply {
     },
 }
 
-/// Why the launcher refuses a request.
+/// The reason that the launcher refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Refusal {
     /// A required layer is missing on this host.

@@ -332,7 +332,7 @@ impl Step {
     }
 }
 
-/// Why no list of steps can be made.
+/// An error from making the list of steps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The plan requires a layer that the host does not have.
