@@ -33,7 +33,7 @@ const SIGN_TIME: Duration = Duration::from_secs(60);
 /// The settings for writing a log.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When records are flushed to disk.
+    /// The longest delay before records are flushed to disk.
     pub sync: Sync,
     /// The length in bytes at which a new file is started.
     pub rotate_at: u64,
