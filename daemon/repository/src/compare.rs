@@ -23,7 +23,7 @@ pub enum ObjectChanges {
     None,
 }
 
-/// Why a commit counts as lost.
+/// The reason that a commit counts as lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossReason {
     /// No reference and no reflog entry leads to it any more.
@@ -39,7 +39,7 @@ pub struct LostTip {
     pub reference: Vec<u8>,
     /// The commit or tag.
     pub object: ObjectId,
-    /// Why it counts as lost.
+    /// The reason that it counts as lost.
     pub reason: LossReason,
 }
 

@@ -43,7 +43,7 @@ pub struct CommittedBlob {
     pub object: ObjectId,
 }
 
-/// Why git does not keep the bytes.
+/// The reason that git does not keep the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotKeptReason {
     /// No object has these bytes.
