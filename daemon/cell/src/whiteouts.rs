@@ -20,7 +20,7 @@ pub(crate) fn hits(
     view: &View,
     scanned: Option<&OwnedFd>,
 ) -> Result<Option<Vec<Vec<u8>>>, StepFailure> {
-    match (view.veil.hidden.is_empty(), scanned) {
+    match (view.matchers.hidden.is_empty(), scanned) {
         (true, _) => Ok(None),
         (false, Some(scanned)) => {
             let known = hidden::known(scanned);
@@ -94,7 +94,7 @@ fn forestall(
     view: &View,
     directory: &[u8],
 ) -> Result<(), Errno> {
-    let hidden = &view.veil.hidden;
+    let hidden = &view.matchers.hidden;
     for name in hidden.literals() {
         let path = match directory {
             [] => name.to_vec(),

@@ -5,7 +5,7 @@ use crate::hierarchy::{LEAF, controllers, hierarchy_v2};
 use std::{fs, io, path::Path};
 
 /// Attributes by which systemd marks a group that it has delegated. Everybody can read the first.
-const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
+const DELEGATE_ATTRIBUTES: [&str; 2] = ["user.delegate", "trusted.delegate"];
 /// The number of times that the move is repeated, since processes may start others meanwhile.
 const ROUNDS: usize = 20;
 
@@ -81,8 +81,8 @@ fn is_ours(group: &Path) -> bool {
 
 fn is_delegated(group: &Path) -> bool {
     let mut value = [0; 8];
-    MARKS.iter().any(|mark| {
-        let length = rustix::fs::getxattr(group, *mark, &mut value);
+    DELEGATE_ATTRIBUTES.iter().any(|attribute| {
+        let length = rustix::fs::getxattr(group, *attribute, &mut value);
         length.is_ok_and(|length| value.get(..length) == Some(b"1"))
     })
 }

@@ -168,7 +168,7 @@ impl ClearedCall {
     /// Makes the transaction that the call runs in, if it needs one. If none is available and the
     /// profile allows that, the call is judged again by its text.
     pub(crate) async fn hold(mut self) -> Result<ClearanceCheck, Box<Outcome>> {
-        if self.call.may_see_hidden() && self.call.session().scanned().await?.found > 0 {
+        if self.call.may_see_hidden() && self.call.session().scan_hidden_names().await?.found > 0 {
             self.call.hide();
         }
         if !self.call.wants_transaction() {
@@ -180,7 +180,7 @@ impl ClearedCall {
                 self.call.enter(transaction);
                 Ok(ClearanceCheck::Holds(self))
             }
-            Err(CallError::Transaction(error)) if session.may_do_without() => {
+            Err(CallError::Transaction(error)) if session.may_run_without_transaction() => {
                 session.transactions.give_up(error);
                 Ok(ClearanceCheck::Judge(self.call))
             }

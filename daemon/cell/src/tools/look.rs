@@ -93,7 +93,7 @@ pub(super) fn link_target(directory: impl AsFd, name: &[u8]) -> Option<Path> {
 
 /// Refuses hidden files as if they were missing. The real path counts, however the file was found.
 pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Result<(), FileError> {
-    if view.veil.hidden.is_empty() {
+    if view.matchers.hidden.is_empty() {
         return Ok(());
     }
     match real(found) {
@@ -105,7 +105,7 @@ pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Resu
 }
 
 fn is_hidden(found: &OwnedFd, real: &Path, view: &View) -> bool {
-    if view.veil.hidden.is_empty() {
+    if view.matchers.hidden.is_empty() {
         return false;
     }
     let stat = rustix::fs::fstat(found);

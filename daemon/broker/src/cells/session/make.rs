@@ -11,6 +11,7 @@ use crate::{
     cells::{
         channel::{Channel, ChannelError},
         files::FileChannels,
+        hidden_names::{HiddenNameSearch, ScanKey},
         host::SessionHost,
         job::{JobQuota, Jobs},
         kept::ReplyStore,
@@ -25,7 +26,6 @@ use crate::{
         todos::Todos,
         transaction::Transactions,
         turn::Turns,
-        veil::{HiddenNameSearch, ScanKey},
     },
 };
 use palisade_plan::{
@@ -141,7 +141,7 @@ pub(crate) async fn begin(
     let overlay = &launcher.facts().overlay;
     let over = if profile.writes_workspace() { &overlay.write } else { &overlay.read };
     if let Found::No(why) = over
-        && ((guard >= Guard::Auto && profile.writes_workspace()) || profile.veils())
+        && ((guard >= Guard::Auto && profile.writes_workspace()) || profile.restricts_names())
     {
         transactions.give_up(why.clone());
     }
@@ -151,7 +151,7 @@ pub(crate) async fn begin(
         fault = Fault::Workspace;
     }
     // Prepares the runner that the first command will most likely need.
-    match (guard, transactions.none()) {
+    match (guard, transactions.unavailable_reason()) {
         (Guard::Auto, None) => readers.prepare().await,
         (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
         (Guard::Transaction, None) => {}

@@ -110,7 +110,7 @@ impl CheckedCall {
         let session = &self.context.session;
         matches!(self.validated.task, Task::Run(_))
             && self.route == Route::Reading
-            && session.is_veiled()
+            && session.restricts_names()
             && session.profile.hides()
     }
 

@@ -30,7 +30,7 @@ pub(super) fn refuse_loss(
     layers: &Layers,
     item: &LayerChange,
 ) -> Result<(), FileError> {
-    if view.veil.hidden.is_empty() || item.spot.name != b"index" {
+    if view.matchers.hidden.is_empty() || item.spot.name != b"index" {
         return Ok(());
     }
     let above = match item.spot.way.strip_suffix(b".git") {
@@ -46,7 +46,7 @@ pub(super) fn refuse_loss(
     let new: HashSet<Vec<u8>> = new.into_iter().collect();
     for name in old.into_iter().filter(|name| !new.contains(name)) {
         let lost = [above, &name].concat();
-        let is_hidden = view.veil.hidden.covers(&lost, Kind::Other).is_some();
+        let is_hidden = view.matchers.hidden.covers(&lost, Kind::Other).is_some();
         let there = rustix::fs::statat(&layers.lower, &lost[..], AtFlags::SYMLINK_NOFOLLOW);
         if is_hidden && there.is_ok() {
             return Err(loss(&item.spot.base.real, &lost, &name));
