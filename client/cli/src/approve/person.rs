@@ -164,12 +164,12 @@ impl Person {
         let open = taken.as_ref().is_err_and(|error| {
             let code = error.code();
             let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
-            !over && !error.is_only_not_remembered()
+            !over && !error.is_remember_refusal()
         });
         let line = match taken {
             Ok(None) => format!("{} {told}", question.question),
             Ok(Some(grant)) => format!("{} {told}; remembered as {grant}", question.question),
-            Err(error) if error.is_only_not_remembered() => {
+            Err(error) if error.is_remember_refusal() => {
                 let why = error.wire().map_or("", |wire| &wire.message);
                 format!("{} {told}: {}", question.question, visible(why))
             }
