@@ -557,7 +557,7 @@ pub fn notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
 ///
 /// # Errors
 /// The kernel's error (`ENOENT` if the thread that made the call has ended).
-pub fn let_go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+pub fn continue_syscall(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
     let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
     // SAFETY: the kernel reads one seccomp_notif_resp, which `answer` is.

@@ -142,7 +142,7 @@ impl Recorder {
         match kernel::notification(listener.as_fd()) {
             Ok(asked) => {
                 self.note(&asked);
-                match kernel::let_go_on(listener.as_fd(), asked.id) {
+                match kernel::continue_syscall(listener.as_fd(), asked.id) {
                     // An error means that the program was killed meanwhile.
                     Ok(()) | Err(_) => self.listener = Some(listener),
                 }

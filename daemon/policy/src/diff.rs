@@ -287,8 +287,9 @@ impl DifferenceList {
     }
 
     fn rules(&mut self, a: &[WithOrigin<Rule>], b: &[WithOrigin<Rule>]) {
-        let has =
-            |rules: &[WithOrigin<Rule>], rule: &Rule| rules.iter().any(|r| r.value.same(rule));
+        let has = |rules: &[WithOrigin<Rule>], rule: &Rule| {
+            rules.iter().any(|r| r.value.is_equivalent(rule))
+        };
         let way = |rule: &Rule, there: (Direction, Direction)| match rule.verdict {
             Verdict::Allow => there.0,
             Verdict::Ask | Verdict::Deny => there.1,

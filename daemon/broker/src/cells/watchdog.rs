@@ -129,9 +129,9 @@ impl Watchdog {
             Some(watched) => {
                 watched
                     .end(match &end {
-                        Ok(RunReply::Ended { end: End::Exit(0), .. }) => CompletionStatus::Well,
+                        Ok(RunReply::Ended { end: End::Exit(0), .. }) => CompletionStatus::Success,
                         Ok(RunReply::Ended { .. } | RunReply::NotStarted { .. }) => {
-                            CompletionStatus::Badly
+                            CompletionStatus::Failure
                         }
                         Ok(
                             RunReply::Streams { .. } | RunReply::Recorded(_) | RunReply::Frozen(_),

@@ -9,7 +9,7 @@ use palisade_protocol::{LayerStatus, RecordsStatus, Status};
 pub(crate) fn of(server: &Server, uid: u32) -> Status {
     let launcher = server.host.link.state();
     let records = match &launcher {
-        Ok(launcher) => records(launcher.facts(), launcher.records().unknown()),
+        Ok(launcher) => records(launcher.facts(), launcher.records().unavailable_reason()),
         Err(why) => RecordsStatus { detail: why.clone(), ..RecordsStatus::default() },
     };
     let (facts, launcher) = match &launcher {

@@ -103,13 +103,14 @@ impl JudgedCall {
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
             Judgement::Ask(question) if call.call().options.dry_run => {
                 let told = consult::would_ask(services, &call, &gathered, &question);
-                if !call.is_tried() {
+                if !call.is_trial_run() {
                     return Err(consult::told_dry(&told, &question));
                 }
                 // Nothing that a trial run does is kept, so its known effects need no approval.
-                let grant = question.tried().map_err(|asked| consult::told_dry(&told, &asked))?;
+                let grant =
+                    question.allow_trial_run().map_err(|asked| consult::told_dry(&told, &asked))?;
                 let rests_on = ClearanceBasis::Changes(gathered.changes);
-                let call = call.tried(told);
+                let call = call.with_report(told);
                 let paths = gathered.facts.paths;
                 Ok(ClearedCall { call, grant, rests_on, paths, targets: Vec::new(), evidence })
             }

@@ -216,7 +216,7 @@ async fn modified(
     }
     docket.modified(call.call());
     told(services, docket, &call, &checkpoint, Some(put), &[]).await?;
-    Ok(ApprovedCall::Approved { call: call.routed(route), grant, seen: Box::new(seen) })
+    Ok(ApprovedCall::Approved { call: call.with_route(route), grant, seen: Box::new(seen) })
 }
 
 fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {

@@ -133,7 +133,7 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
 pub(crate) fn go_on(cleared: ClearedCall, turn: Option<Turn>) -> ReadyCall {
     let (leave, approved) = (cleared.leave(), cleared.approved_losses());
     let (mut checked, findings, checkpoint) = cleared.into_call();
-    let purpose = match (checked.is_tried(), checked.report.take()) {
+    let purpose = match (checked.is_trial_run(), checked.report.take()) {
         (false, _) => Purpose::Real,
         (true, Some(report)) => Purpose::Trial(report),
         (true, None) => Purpose::Trial(dry::report::report(&checked, "allow", None)),

@@ -50,7 +50,7 @@ pub(super) enum ProfileEntry {
     /// A file, or a directory with everything below it.
     Path(PathBuf),
     /// A directory that was only listed or looked up.
-    Looked,
+    LookedUp,
     /// A directory that exists as the parent of others, and needs no entry.
     Between,
 }
@@ -79,7 +79,7 @@ pub(super) fn target(scene: &Scene, entry: &Path, path: &Path, access: &Access) 
         at = parent;
     }
     match (access.right, access.kind) {
-        (Right::Look, TargetKind::Directory) => ProfileEntry::Looked,
+        (Right::Look, TargetKind::Directory) => ProfileEntry::LookedUp,
         _ => ProfileEntry::Path(at.to_owned()),
     }
 }

@@ -271,7 +271,7 @@ pub(super) fn rules(
         if let Some((other, place)) = over {
             let what = match other.verdict == rule.verdict {
                 true => "covers the same and more",
-                false if other.same_about(rule) => "contradicts it and is stricter",
+                false if other.matches_same_calls(rule) => "contradicts it and is stricter",
                 false => "is stricter and matches everything that it matches",
             };
             return wrong(

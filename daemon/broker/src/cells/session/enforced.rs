@@ -47,7 +47,7 @@ impl Session {
             layer: layer.name().to_owned(),
             why: why.to_owned(),
         };
-        if let Some(why) = self.launcher.records().unknown() {
+        if let Some(why) = self.launcher.records().unavailable_reason() {
             return vec![layer(Layer::Landlock, &why), layer(Layer::Seccomp, &why)];
         }
         let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);

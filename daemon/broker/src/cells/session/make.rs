@@ -113,7 +113,7 @@ pub(crate) async fn begin(
 
     let launcher = host.link.launcher().await?;
     // A recording session uses a different seccomp filter, which leaves no audit records.
-    if launcher.records().expected().await && plan.recording == Recording::No {
+    if launcher.records().will_record().await && plan.recording == Recording::No {
         plan.records = Records::Read;
     }
     let logged = plan.records;

@@ -65,7 +65,7 @@ pub(super) fn refused(
 }
 
 /// Returns the report of a dry run: the changes, and how they would be judged.
-pub(super) fn tried(
+pub(super) fn trial_report(
     mut report: Value,
     judgement: &Judgement,
     changes: &ChangeSet,

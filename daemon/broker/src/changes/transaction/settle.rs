@@ -4,7 +4,7 @@
 use super::{
     SETTLE,
     changes::{ChangeSet, facts},
-    ending::{failed, refused, rendered, tried, untold},
+    ending::{failed, refused, rendered, trial_report, untold},
     resolve::{resolve, take_back},
     told::{self, CommitDecision},
     unsettled::{Purpose, UnsettledCall},
@@ -63,7 +63,7 @@ async fn settled(
         return match unsettled.changes(Conflicts::Told, UndoRecord::Kept).await {
             Ok(changes) => {
                 let judgement = unsettled.judge(&changes.facts);
-                tried(report.clone(), &judgement, &changes, outcome)
+                trial_report(report.clone(), &judgement, &changes, outcome)
             }
             Err(error) => failed(outcome, error, &[]),
         };
@@ -163,7 +163,7 @@ impl UnsettledCall {
             let task = ChangeTask::Settle { without: without.to_vec(), kept, conflicts };
             let deadline = Deadline::after(SETTLE);
             match change::prepare_on(files, &task, wanted, None, &self.context, deadline).await {
-                Err(error) if kept == UndoRetention::ForUndo && is_too_much(&error) => {
+                Err(error) if kept == UndoRetention::ForUndo && exceeds_undo_limit(&error) => {
                     kept = UndoRetention::Not
                 }
                 // Another session's commit was interrupted; it is rolled back first.
@@ -186,7 +186,7 @@ impl UnsettledCall {
     ) -> Result<CommitResult, CallError> {
         let deadline = Deadline::after(SETTLE);
         match held.commit(&task, leave, &self.context, deadline).await {
-            Err(error) if task.is_kept() && is_too_much(&error) => {
+            Err(error) if task.is_kept() && exceeds_undo_limit(&error) => {
                 let ChangeTask::Settle { without, conflicts, .. } = &task else {
                     return Err(error);
                 };
@@ -261,7 +261,7 @@ const fn failure(error: &CallError) -> Option<FileErrorKind> {
 
 /// Returns `true` if the error says that the replaced content exceeds what is stored for undo. A
 /// full transaction is a different error.
-fn is_too_much(error: &CallError) -> bool {
+fn exceeds_undo_limit(error: &CallError) -> bool {
     matches!(
         error,
         CallError::File(failure)

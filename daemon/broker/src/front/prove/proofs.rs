@@ -21,7 +21,7 @@ pub(super) enum ProofError {
     )]
     Place(Arc<io::Error>),
     #[error("the attempts could not be run: {0}")]
-    Untried(String),
+    Untested(String),
     #[error(
         "{probe} ({tries}) was not stopped by {layer}: {verdict}, the kernel's answer is {answer}"
     )]
