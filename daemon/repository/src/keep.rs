@@ -83,7 +83,7 @@ impl Repository {
             let found = self.find_blob(&mut reader, query.content);
             let answer = match (found, is_tracked_path(query.path)) {
                 (Ok(object), true) => {
-                    search.want(query.path, query.file_type, object, answers.len());
+                    search.add(query.path, query.file_type, object, answers.len());
                     NotKeptReason::NoCommit
                 }
                 (Ok(_), false) => NotKeptReason::Path,
