@@ -165,7 +165,7 @@ impl Session {
 
     /// Receives the cell's report that its namespaces are created; returns the runners that waited
     /// for it.
-    pub(crate) fn hear(&mut self) -> Vec<RunnerRequest> {
+    pub(crate) fn receive_report(&mut self) -> Vec<RunnerRequest> {
         let Some(files) = &self.files else { return Vec::new() };
         match files.control.receive::<Report>() {
             Ok(Some((Report::Prepared, namespaces))) => {
@@ -280,7 +280,7 @@ impl Session {
     }
 
     /// Takes the directories on disk of transactions that have ended.
-    pub(crate) fn take_left(&mut self) -> Vec<String> {
+    pub(crate) fn take_ended_directories(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left)
     }
 
@@ -289,7 +289,7 @@ impl Session {
     pub(crate) fn end_now(mut self) -> Vec<String> {
         self.kill();
         self.processes().for_each(Process::collect);
-        let mut left = self.take_left();
+        let mut left = self.take_ended_directories();
         left.extend(self.runners.iter_mut().filter_map(|runner| runner.stored.take()));
         self.remove();
         left

@@ -69,7 +69,7 @@ impl Launcher {
     fn identify(&self, workspace: &Path, fds: &[OwnedFd]) -> Result<Identity, Refusal> {
         match fds {
             [client] => identity::of_client(client.as_fd(), workspace.as_path(), self.clients()),
-            _ => Err(wrong_number(fds, "a question")),
+            _ => Err(wrong_descriptor_count(fds, "a question")),
         }
     }
 
@@ -93,7 +93,7 @@ impl Launcher {
             Whose::Nobody => 0,
         };
         if fds.len() != clients + FILE_CHANNELS {
-            return Err(wrong_number(&fds, "a session"));
+            return Err(wrong_descriptor_count(&fds, "a session"));
         }
         self.check_count(whose)?;
         let identity = match whose {
@@ -179,7 +179,7 @@ impl Launcher {
     ) -> Option<Reply> {
         let made = match (self.sessions.get_mut(&session), wanted) {
             (None, _) => Err(Refusal::Session(format!("there is no session {session}"))),
-            (_, Err(fds)) => Err(wrong_number(&fds, "a runner")),
+            (_, Err(fds)) => Err(wrong_descriptor_count(&fds, "a runner")),
             (Some(known), _) if known.runner_count() >= MOST_RUNNERS => {
                 Err(Refusal::Session(format!("session {session} has {MOST_RUNNERS} runners")))
             }
@@ -192,7 +192,7 @@ impl Launcher {
 }
 
 /// Returns the refusal of a request with a wrong number of descriptors.
-fn wrong_number(fds: &[OwnedFd], what: &str) -> Refusal {
+fn wrong_descriptor_count(fds: &[OwnedFd], what: &str) -> Refusal {
     if fds.is_empty() {
         // The broker always sends some. The kernel delivers none if there is no room for all.
         return Refusal::Spawn(format!(
