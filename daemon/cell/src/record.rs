@@ -137,7 +137,7 @@ impl Recorder {
     }
 
     /// Records the system call that a program is about to make, and lets it continue.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn handle_notification(&mut self) {
         let Some(listener) = self.listener.take() else { return };
         match kernel::notification(listener.as_fd()) {
             Ok(asked) => {

@@ -188,14 +188,14 @@ pub struct PlantedPath {
 impl Evidence {
     /// Returns an upper bound for the bytes that the evidence takes in messages.
     #[must_use]
-    pub fn told(&self) -> usize {
+    pub fn max_encoded_len(&self) -> usize {
         let Self { earlier, copies, repositories, plants, ignore_files } = self;
         let lists = [
-            earlier.iter().map(Listed::told).sum::<usize>(),
-            copies.iter().map(Listed::told).sum(),
-            repositories.iter().map(Listed::told).sum(),
-            plants.iter().map(Listed::told).sum(),
-            ignore_files.iter().map(Listed::told).sum(),
+            earlier.iter().map(Listed::max_encoded_len).sum::<usize>(),
+            copies.iter().map(Listed::max_encoded_len).sum(),
+            repositories.iter().map(Listed::max_encoded_len).sum(),
+            plants.iter().map(Listed::max_encoded_len).sum(),
+            ignore_files.iter().map(Listed::max_encoded_len).sum(),
         ];
         lists.iter().sum()
     }
@@ -250,7 +250,7 @@ pub fn git_directory(path: &[u8]) -> Option<&[u8]> {
 }
 
 impl Listed for Earlier {
-    fn told(&self) -> usize {
+    fn max_encoded_len(&self) -> usize {
         let git = match &self.git {
             GitEvidence::None => 0,
             GitEvidence::Internal { git_dir, .. } => git_dir.0.len(),
@@ -264,19 +264,19 @@ impl Listed for Earlier {
 }
 
 impl Listed for NewCopy {
-    fn told(&self) -> usize {
+    fn max_encoded_len(&self) -> usize {
         self.path.0.len() + ENTRY
     }
 }
 
 impl Listed for PlantedPath {
-    fn told(&self) -> usize {
+    fn max_encoded_len(&self) -> usize {
         self.path.0.len() + self.reader.len() + ENTRY
     }
 }
 
 impl Listed for RepositoryChange {
-    fn told(&self) -> usize {
+    fn max_encoded_len(&self) -> usize {
         let losses = self.losses.iter().map(|loss| match loss {
             RepositoryLoss::Commit { reference, id } | RepositoryLoss::Branch { reference, id } => {
                 reference.len() + id.len()

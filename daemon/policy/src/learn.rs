@@ -144,7 +144,7 @@ impl Needs {
     /// Removes entries that another entry covers. Adds directories that were only listed or looked
     /// up, if no entry is inside or above them.
     fn merge(&mut self) {
-        general::crowded(&mut self.paths);
+        general::merge_crowded(&mut self.paths);
         for path in std::mem::take(&mut self.looked_up) {
             let there = |at: &PathBuf| at.starts_with(&path) || path.starts_with(at);
             if !self.paths.keys().any(there) {

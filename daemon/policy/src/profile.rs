@@ -104,7 +104,7 @@ impl Profile {
 
     /// Returns the profile as written, also if it is only observed.
     #[must_use]
-    pub fn meant(&self) -> &Self {
+    pub fn as_written(&self) -> &Self {
         self.observed.as_ref().map_or(self, |observed| &observed.meant)
     }
 
@@ -169,7 +169,7 @@ impl Profile {
             tests: Vec<String>,
         }
         let tests = self.tests().iter().map(ToString::to_string).collect();
-        let settings = &self.meant().settings.effective();
+        let settings = &self.as_written().settings.effective();
         let file =
             ProfileFile { version: VERSION, observe: self.observed_under(), settings, tests };
         toml::to_string_pretty(&file)

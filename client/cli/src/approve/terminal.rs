@@ -129,7 +129,7 @@ impl Terminal {
     }
 
     /// Returns a handle of the terminal, for a program.
-    pub(crate) fn lend(&self) -> io::Result<Stdio> {
+    pub(crate) fn to_stdio(&self) -> io::Result<Stdio> {
         Ok(Stdio::from(self.tty.try_clone()?))
     }
 }

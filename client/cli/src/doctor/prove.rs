@@ -105,7 +105,7 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
     let top = tempfile::Builder::new().prefix("palisade-proof-").tempdir();
     let made = top.and_then(|top| {
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755))?;
-        let places = OutsideTargets::furnish(top.path(), ProverNetwork::Host)?;
+        let places = OutsideTargets::create(top.path(), ProverNetwork::Host)?;
         let program = program(&places)?;
         if rustix::process::geteuid().is_root() {
             chown(places.workspace(), Some(NOBODY), Some(NOBODY))?;
@@ -192,12 +192,12 @@ async fn attempt(session: &Session, program: &Path, trial: &mut Trial) -> Result
         return Err(Error::Failed(Box::new(result)));
     }
     let mut rows = trial.read(&result.stdout);
-    for mut deed in trial.deeds() {
-        while let Some(word) = deed.next().map(str::to_owned) {
+    for mut escape in trial.separate_attempts() {
+        while let Some(word) = escape.next().map(str::to_owned) {
             let result = run(&[word]).await?;
-            deed.told(result.denials.into_iter().map(|denial| denial.layer).collect());
+            escape.record(result.denials.into_iter().map(|denial| denial.layer).collect());
         }
-        rows.push(deed.row());
+        rows.push(escape.row());
     }
     Ok(rows)
 }

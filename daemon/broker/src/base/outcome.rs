@@ -155,7 +155,7 @@ impl ResultHeader {
             omitted_bytes: outcome.omitted,
             spool: outcome.spooled.then(|| self.call_id.clone()),
             data: match outcome.recorded {
-                Some(recorded) => recorded::told(outcome.data, &recorded),
+                Some(recorded) => recorded::with_recorded(outcome.data, &recorded),
                 None => outcome.data,
             },
             undo: outcome.undo,

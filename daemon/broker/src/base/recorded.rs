@@ -6,7 +6,7 @@ use palisade_protocol::JsonText;
 use serde_json::{Map, Value, json};
 
 /// Adds `recorded` to a result's `data`.
-pub(crate) fn told(data: Option<JsonText>, recorded: &Recorded) -> Option<JsonText> {
+pub(crate) fn with_recorded(data: Option<JsonText>, recorded: &Recorded) -> Option<JsonText> {
     let object =
         data.as_ref().map(|data| serde_json::from_str::<Map<String, Value>>(data.as_str()));
     // Data that is not an object is the tool's own and matters more.
@@ -61,9 +61,9 @@ mod tests {
         let noted = vec![note(b"/a"), note(b"/\xff")];
         let recorded = Recorded { noted, lost: 2, ..Recorded::default() };
         let expected = r#"{"recorded":{"accesses":[{"kind":"file","path":"/a","right":"read"}],"lost":3,"used":{"cpu_ms":0,"memory_bytes":0,"processes":0}}}"#;
-        assert_eq!(told(None, &recorded).unwrap().as_str(), expected);
+        assert_eq!(with_recorded(None, &recorded).unwrap().as_str(), expected);
         let own = JsonText::parse(r#"{"transaction":1}"#.to_owned()).unwrap();
-        let both = told(Some(own), &recorded).unwrap();
+        let both = with_recorded(Some(own), &recorded).unwrap();
         assert!(both.as_str().ends_with(r#","transaction":1}"#), "{}", both.as_str());
     }
 }

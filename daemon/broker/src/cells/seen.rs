@@ -101,7 +101,7 @@ impl TargetSnapshot {
     }
 
     /// Inspects all targets again, this time with their contents.
-    pub(crate) async fn closely(&self, session: &Session) -> Result<Self, CallError> {
+    pub(crate) async fn inspect_contents(&self, session: &Session) -> Result<Self, CallError> {
         if self.change.is_some() {
             return Ok(Self { cwd: session.cwd(), ..self.clone() });
         }

@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// Takes the findings that the next result is to include.
-    pub(crate) fn untold(&self) -> Vec<Finding> {
+    pub(crate) fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

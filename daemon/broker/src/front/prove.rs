@@ -106,7 +106,7 @@ async fn prove(server: &Arc<Server>, profile: &Arc<Profile>) -> Result<(), Proof
     let place = |error| ProofError::Place(Arc::new(error));
     let top = ProofDirectory::new().map_err(place)?;
     // A service has no network itself.
-    let mut places = OutsideTargets::furnish(&top.0, ProverNetwork::NoNetwork).map_err(place)?;
+    let mut places = OutsideTargets::create(&top.0, ProverNetwork::NoNetwork).map_err(place)?;
     let program = program(server, &places).map_err(place)?;
     let untested = |why: String| ProofError::Untested(why);
     let scene =
@@ -198,12 +198,12 @@ async fn attempt(
         return Err(untested(error.unwrap_or_else(|| "it printed nothing".to_owned())));
     }
     let mut rows = trial.read(&result.stdout);
-    for mut deed in trial.deeds() {
-        while let Some(word) = deed.next().map(str::to_owned) {
+    for mut escape in trial.separate_attempts() {
+        while let Some(word) = escape.next().map(str::to_owned) {
             let result = run(&[word]).await?;
-            deed.told(result.denials.into_iter().map(|denial| denial.layer).collect());
+            escape.record(result.denials.into_iter().map(|denial| denial.layer).collect());
         }
-        rows.push(deed.row());
+        rows.push(escape.row());
     }
     Ok(rows)
 }
@@ -237,7 +237,7 @@ async fn run(
         audience: EventAudience::Operators,
         session: Arc::clone(session),
     };
-    let place = session.turns.line_up().await;
+    let place = session.turns.enqueue().await;
     let fault = Fault::default();
     let asked = RequestedCall { call, context, place, started: Instant::now(), fault };
     Ok(call::serve(&server.calls, asked).await)

@@ -13,7 +13,7 @@ use crate::{
     pipeline::services::CallServices,
     stores::{spool::Spools, undo::Undos},
     telemetry::{
-        Telemetry, audit::Audit, journal::Journal, standing::ServiceStatus, traces::Traces,
+        Telemetry, audit::Audit, journal::Journal, service_status::ServiceStatus, traces::Traces,
     },
     tools::Registry,
 };
@@ -99,7 +99,7 @@ pub(crate) struct Server {
     pub(crate) host: SessionHost,
     pub(crate) spools: Spools,
     pub(crate) undos: Undos,
-    pub(crate) standing: ServiceStatus,
+    pub(crate) service_status: ServiceStatus,
     pub(crate) pace: RequestRates,
     /// Cancelled when the daemon stops: no new calls begin, and running ones may finish.
     pub(crate) draining: CancellationToken,
@@ -134,7 +134,7 @@ impl Server {
             host,
             spools,
             undos,
-            standing: ServiceStatus::default(),
+            service_status: ServiceStatus::default(),
             pace: RequestRates::default(),
             draining: CancellationToken::new(),
             operators: parts.operators,

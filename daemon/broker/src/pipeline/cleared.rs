@@ -104,11 +104,12 @@ impl JudgedCall {
             Judgement::Ask(question) if call.call().options.dry_run => {
                 let told = consult::would_ask(services, &call, &gathered, &question);
                 if !call.is_trial_run() {
-                    return Err(consult::told_dry(&told, &question));
+                    return Err(consult::dry_run_outcome(&told, &question));
                 }
                 // Nothing that a trial run does is kept, so its known effects need no approval.
-                let grant =
-                    question.allow_trial_run().map_err(|asked| consult::told_dry(&told, &asked))?;
+                let grant = question
+                    .allow_trial_run()
+                    .map_err(|asked| consult::dry_run_outcome(&told, &asked))?;
                 let rests_on = ClearanceBasis::Changes(gathered.changes);
                 let call = call.with_report(told);
                 let paths = gathered.facts.paths;
@@ -155,14 +156,16 @@ impl ClearedCall {
                 Ok(ClearanceCheck::Holds(self))
             }
             ClearanceBasis::Changes(_) => Ok(ClearanceCheck::Judge(self.call)),
-            ClearanceBasis::Shown(seen) => match seen.changed(&seen.closely(session).await?) {
-                None => Ok(ClearanceCheck::Holds(self)),
-                Some(what) => Err(Box::new(Outcome {
-                    findings: self.grant.findings().to_vec(),
-                    checkpoint: self.grant.checkpoint().cloned(),
-                    ..CallError::Stale(what).into()
-                })),
-            },
+            ClearanceBasis::Shown(seen) => {
+                match seen.changed(&seen.inspect_contents(session).await?) {
+                    None => Ok(ClearanceCheck::Holds(self)),
+                    Some(what) => Err(Box::new(Outcome {
+                        findings: self.grant.findings().to_vec(),
+                        checkpoint: self.grant.checkpoint().cloned(),
+                        ..CallError::Stale(what).into()
+                    })),
+                }
+            }
         }
     }
 

@@ -55,7 +55,7 @@ impl Registry {
             let replaces =
                 if from.r#override { ReplacementRule::SameUser } else { ReplacementRule::Own };
             let tool = provided::tool(provider, from)?;
-            make_way(&mut next, &tool, provider, replaces)?;
+            remove_replaced(&mut next, &tool, provider, replaces)?;
             let place = next.partition_point(|other| other.spec.name < tool.spec.name);
             next.insert(place, Arc::new(tool));
         }
@@ -145,7 +145,7 @@ fn is_of(tool: &Tool, number: ConnectionNumber) -> bool {
 }
 
 /// Removes the tools that a new one replaces, if it may.
-fn make_way(
+fn remove_replaced(
     tools: &mut Vec<Arc<Tool>>,
     tool: &Tool,
     provider: &Provider,

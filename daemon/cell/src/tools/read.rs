@@ -173,7 +173,7 @@ impl SourceFile<'_> {
                 before -= lines;
                 passed += rest as u64;
                 if before > 0 && passed >= SCANNED {
-                    return Err(self.too_far(first).into());
+                    return Err(self.line_too_far(first).into());
                 }
                 data = &data[rest..];
             }
@@ -227,7 +227,7 @@ impl SourceFile<'_> {
         failure(FileErrorKind::TooLarge, None, message)
     }
 
-    fn too_far(&self, first: u64) -> FileError {
+    fn line_too_far(&self, first: u64) -> FileError {
         let message = format!(
             "line {first} of {} is not within its first {SCANNED} bytes, which is as far as lines \
              are searched: use a command for this file",

@@ -91,7 +91,7 @@ fn is_system(entry: &Path) -> bool {
 }
 
 /// Replaces the entries in a broad directory by the whole directory, if they are too many.
-pub(super) fn crowded(paths: &mut BTreeMap<PathBuf, Need>) {
+pub(super) fn merge_crowded(paths: &mut BTreeMap<PathBuf, Need>) {
     for broad in BROAD.iter().skip(2).map(Path::new) {
         let inside: Vec<PathBuf> =
             paths.keys().filter(|path| path.parent() == Some(broad)).cloned().collect();

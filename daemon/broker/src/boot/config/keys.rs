@@ -86,7 +86,7 @@ pub(super) fn is_section(path: &str) -> bool {
 }
 
 /// Suggests what was meant by an unknown key.
-pub(super) fn meant(path: &str) -> String {
+pub(super) fn suggestion(path: &str) -> String {
     let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
     let within =
         |key: &&ConfigKey| key.path.rsplit_once('.').map_or("", |(before, _)| before) == section;

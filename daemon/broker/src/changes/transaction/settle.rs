@@ -4,9 +4,9 @@
 use super::{
     SETTLE,
     changes::{ChangeSet, facts},
-    ending::{failed, refused, rendered, trial_report, untold},
-    resolve::{resolve, take_back},
-    told::{self, CommitDecision},
+    describe::{self, CommitDecision},
+    ending::{failed, refused, rendered, trial_report, without_changes},
+    resolve::{resolve, roll_back},
     unsettled::{Purpose, UnsettledCall},
 };
 use crate::{
@@ -57,7 +57,7 @@ async fn settled(
         return outcome;
     }
     if outcome.cancelled {
-        return untold(outcome);
+        return without_changes(outcome);
     }
     if let Purpose::Trial(report) = &unsettled.purpose {
         return match unsettled.changes(Conflicts::Told, UndoRecord::Kept).await {
@@ -208,14 +208,14 @@ impl UnsettledCall {
         match done {
             CommitResult::Changed { changed, undo, reasons } => {
                 self.arrive();
-                let mut data = told::data(CommitDecision::Committed, &changed.effects);
+                let mut data = describe::data(CommitDecision::Committed, &changed.effects);
                 data["transaction"]["kept"] = change::kept(&reasons);
                 let data = rendered(&data);
                 Outcome { data, undo, ..outcome }
             }
             // The commit's process ended, perhaps half-way.
             CommitResult::Unknown(unknown, change) => {
-                match take_back(&self.context.session, &change).await {
+                match roll_back(&self.context.session, &change).await {
                     Some(taken) => {
                         outcome.findings.extend(taken.findings);
                         let why = "its process ended during the commit, which was rolled back";

@@ -351,7 +351,7 @@ pub(super) fn in_repository<'w>(top: &[u8], way: &'w [u8]) -> &'w [u8] {
 }
 
 /// Returns the path of a lost file, relative to the workspace.
-pub(super) fn way_of(lost: &LostEntry, top: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn lost_path(lost: &LostEntry, top: &[u8]) -> Option<Vec<u8>> {
     let Path(path) = lost.spot.path();
     relative(&path, top).map(<[u8]>::to_vec)
 }

@@ -63,7 +63,7 @@ impl Append {
         let tail = open_aside(self.staging.dir()?, &self.source.aside)?;
         let mut added = 0;
         let done = add(&file, tail, &mut added)
-            .and_then(|()| dress(&file, self.new, self.staging.durable()));
+            .and_then(|()| set_mode_and_time(&file, self.new, self.staging.durable()));
         let Self { spot, old, .. } = self;
         let end = old.size + added;
         let appended = TakenStep::Appended { spot, old, end };
@@ -106,7 +106,7 @@ pub(in super::super) fn add(
 }
 
 /// Sets the final mode and time of a file, after its new content has reached the disk if it must.
-fn dress(file: &File, new: Past, durable: Durable) -> io::Result<()> {
+fn set_mode_and_time(file: &File, new: Past, durable: Durable) -> io::Result<()> {
     let now = EntryMetadata::from(&rustix::fs::fstat(file)?);
     match durable {
         Durable::No => {}

@@ -130,7 +130,7 @@ fn entry(
     let (kept, start) = match form {
         NameEncoding::Whole => (&[][..], start),
         NameEncoding::Rest => {
-            let (cut, start) = varying(bytes, start)?;
+            let (cut, start) = decode_varint(bytes, start)?;
             let last = last.map_or(&[][..], Vec::as_slice);
             (last.get(..last.len().checked_sub(cut)?)?, start)
         }
@@ -147,7 +147,7 @@ fn entry(
 }
 
 /// Decodes a number of variable length, with seven bits in each byte.
-fn varying(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+fn decode_varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
     while byte & 0x80 != 0 {
@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(told.as_ref(), Some(&expected), "version {version}, {hash}");
             assert_eq!(listed(&index(version, hash, &[])), Some(vec![]));
         }
-        assert_eq!(varying(&[0x81, 0x02, 9], 0), Some(((1 + 1) * 128 + 2, 2)));
+        assert_eq!(decode_varint(&[0x81, 0x02, 9], 0), Some(((1 + 1) * 128 + 2, 2)));
     }
 
     #[test]
