@@ -10,7 +10,7 @@ use crate::{
 use palisade_plan::{
     Facts, LaunchPlan, Role, Runs, Step, StepError, Upper,
     cell::{Report, Setup},
-    launcher::{Refusal, SessionNumber, Whose},
+    launcher::{Refusal, SessionNumber, SessionOwner},
     steps,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -36,7 +36,7 @@ enum RequestedRunners {
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    whose: Whose,
+    whose: SessionOwner,
     plan: LaunchPlan,
     runs: Runs,
     pub(crate) files: Option<Process>,
@@ -61,7 +61,7 @@ impl Session {
     pub(crate) fn start(
         number: SessionNumber,
         blank: PrestartedSession,
-        (whose, plan): (Whose, LaunchPlan),
+        (whose, plan): (SessionOwner, LaunchPlan),
         runs: Runs,
         facts: &Facts,
         channels: &[OwnedFd],
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    pub(crate) const fn whose(&self) -> Whose {
+    pub(crate) const fn whose(&self) -> SessionOwner {
         self.whose
     }
 

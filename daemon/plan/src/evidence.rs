@@ -4,7 +4,7 @@
 use crate::{
     Path,
     change::Version,
-    parts::{ENTRY, Listed, parts},
+    parts::{ENTRY, ListEntry, parts},
 };
 use bincode::{Decode, Encode};
 
@@ -12,7 +12,7 @@ use bincode::{Decode, Encode};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Evidence {
     /// Files and other entries that existed before and were moved, replaced or deleted.
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<EarlierEntry>,
     /// New files that have the bytes of something in `earlier`.
     pub copies: Vec<NewCopy>,
     /// Repositories whose own files the change touches.
@@ -25,7 +25,7 @@ pub struct Evidence {
 
 /// Something that existed before a change and is not unchanged at its path afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Earlier {
+pub struct EarlierEntry {
     /// The earlier path.
     pub path: Path,
     /// The type of the entry.
@@ -191,11 +191,11 @@ impl Evidence {
     pub fn max_encoded_len(&self) -> usize {
         let Self { earlier, copies, repositories, plants, ignore_files } = self;
         let lists = [
-            earlier.iter().map(Listed::max_encoded_len).sum::<usize>(),
-            copies.iter().map(Listed::max_encoded_len).sum(),
-            repositories.iter().map(Listed::max_encoded_len).sum(),
-            plants.iter().map(Listed::max_encoded_len).sum(),
-            ignore_files.iter().map(Listed::max_encoded_len).sum(),
+            earlier.iter().map(ListEntry::max_encoded_len).sum::<usize>(),
+            copies.iter().map(ListEntry::max_encoded_len).sum(),
+            repositories.iter().map(ListEntry::max_encoded_len).sum(),
+            plants.iter().map(ListEntry::max_encoded_len).sum(),
+            ignore_files.iter().map(ListEntry::max_encoded_len).sum(),
         ];
         lists.iter().sum()
     }
@@ -249,7 +249,7 @@ pub fn git_directory(path: &[u8]) -> Option<&[u8]> {
     None
 }
 
-impl Listed for Earlier {
+impl ListEntry for EarlierEntry {
     fn max_encoded_len(&self) -> usize {
         let git = match &self.git {
             GitEvidence::None => 0,
@@ -263,19 +263,19 @@ impl Listed for Earlier {
     }
 }
 
-impl Listed for NewCopy {
+impl ListEntry for NewCopy {
     fn max_encoded_len(&self) -> usize {
         self.path.0.len() + ENTRY
     }
 }
 
-impl Listed for PlantedPath {
+impl ListEntry for PlantedPath {
     fn max_encoded_len(&self) -> usize {
         self.path.0.len() + self.reader.len() + ENTRY
     }
 }
 
-impl Listed for RepositoryChange {
+impl ListEntry for RepositoryChange {
     fn max_encoded_len(&self) -> usize {
         let losses = self.losses.iter().map(|loss| match loss {
             RepositoryLoss::Commit { reference, id } | RepositoryLoss::Branch { reference, id } => {

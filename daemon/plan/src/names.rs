@@ -4,7 +4,7 @@
 mod kept;
 mod pattern;
 
-pub use kept::{Kept, KeptDirectory};
+pub use kept::{StoredDirectory, StoredScan};
 pub use pattern::{Kind, Pattern, PatternError};
 
 use bincode::{Decode, Encode};

@@ -16,7 +16,7 @@ pub const MOST_REPORT_BYTES: usize = 48 * 1024 * 1024;
 const PART: usize = 1024 * 1024;
 
 /// An entry of a list that may be too long for one message.
-pub trait Listed {
+pub trait ListEntry {
     /// Returns an upper bound for the bytes that the entry takes in a message.
     fn max_encoded_len(&self) -> usize;
 }
@@ -24,38 +24,38 @@ pub trait Listed {
 /// Bytes that an entry takes besides its names, at most.
 pub(crate) const ENTRY: usize = 192;
 
-impl Listed for Path {
+impl ListEntry for Path {
     fn max_encoded_len(&self) -> usize {
         self.0.len() + ENTRY
     }
 }
 
-impl Listed for (Path, Version) {
+impl ListEntry for (Path, Version) {
     fn max_encoded_len(&self) -> usize {
         self.0.max_encoded_len()
     }
 }
 
-impl Listed for (Path, Print) {
+impl ListEntry for (Path, Print) {
     fn max_encoded_len(&self) -> usize {
         self.0.max_encoded_len() + self.1.max_encoded_len()
     }
 }
 
-impl Listed for Print {
+impl ListEntry for Print {
     fn max_encoded_len(&self) -> usize {
         if let Self::Symlink { target } = self { target.max_encoded_len() } else { ENTRY }
     }
 }
 
-impl Listed for Effect {
+impl ListEntry for Effect {
     fn max_encoded_len(&self) -> usize {
         let from = self.kind.moved_from().map_or(0, |from| from.0.len());
         self.path.max_encoded_len() + from + self.print.max_encoded_len()
     }
 }
 
-impl Listed for Restoration {
+impl ListEntry for Restoration {
     fn max_encoded_len(&self) -> usize {
         match self {
             Self::Put { path, expect, state } => {
@@ -77,7 +77,7 @@ impl Listed for Restoration {
 /// Splits a list into parts that each fit into a message. There is always at least one part, which
 /// may be empty.
 #[must_use]
-pub fn parts<T: Listed>(list: Vec<T>) -> Vec<Vec<T>> {
+pub fn parts<T: ListEntry>(list: Vec<T>) -> Vec<Vec<T>> {
     let mut parts = vec![Vec::new()];
     let mut size = 0_usize;
     for one in list {

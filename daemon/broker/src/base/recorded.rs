@@ -1,7 +1,7 @@
 //! The accesses of a recording session's programs, for the result. Runs in the broker. Pure: no
 //! I/O.
 
-use palisade_plan::record::{Noted, Recorded};
+use palisade_plan::record::{Recorded, RecordedUse};
 use palisade_protocol::JsonText;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ fn all(recorded: &Recorded) -> Value {
 }
 
 /// Returns one access as JSON; `None` if its path is not UTF-8.
-fn one(note: &Noted) -> Option<Value> {
+fn one(note: &RecordedUse) -> Option<Value> {
     let path = std::str::from_utf8(&note.path.0).ok()?;
     Some(json!({"right": note.right.name(), "path": path, "kind": note.kind.name()}))
 }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_was_used_stands_beside_what_the_tool_says() {
-        let note = |path: &[u8]| Noted {
+        let note = |path: &[u8]| RecordedUse {
             right: Right::Read,
             path: Path(path.to_vec()),
             kind: TargetKind::File,

@@ -5,7 +5,7 @@ use super::{LONGEST_PATH, checked, open, refused, refused_io};
 use crate::{hidden::kind_of, view::View};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
+    cell::{CHUNK, Contents, EntryDetails, EntryKind, FileError, FileReply, LOOK_BYTES, Link},
     change::Version,
     names::Kind,
 };
@@ -58,7 +58,7 @@ pub(crate) fn look(
         | FileType::BlockDevice
         | FileType::Unknown => EntryKind::Other,
     };
-    let mut looked = Looked {
+    let mut looked = EntryDetails {
         kind,
         dev: stat.st_dev,
         ino: stat.st_ino,
@@ -167,7 +167,7 @@ fn readable(path: &[u8], link: Link, stat: &Stat) -> Option<OwnedFd> {
 }
 
 /// Reads the head, and the rest for the digest if it is not too large.
-fn read(file: OwnedFd, head: u32, looked: &mut Looked) -> Result<(), std::io::Error> {
+fn read(file: OwnedFd, head: u32, looked: &mut EntryDetails) -> Result<(), std::io::Error> {
     let most = usize::try_from(head).unwrap_or(CHUNK).min(CHUNK);
     let mut file = File::from(file).take(LOOK_BYTES + 1);
     let (mut hash, mut taken, mut piece) = (Sha256::new(), 0_u64, vec![0; PIECE]);

@@ -4,7 +4,9 @@ use super::{Judge, Reason, UndoRecord};
 use crate::entries_of;
 use palisade_plan::{
     change::{Effect, EffectKind},
-    evidence::{Earlier, EarlierKind, GitEvidence, PlantedPath, RepositoryChange, RepositoryLoss},
+    evidence::{
+        EarlierEntry, EarlierKind, GitEvidence, PlantedPath, RepositoryChange, RepositoryLoss,
+    },
 };
 use palisade_protocol::{Finding, Severity, ToolName};
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ const MOST_NAMED: usize = 2 * 1024 * 1024;
 /// A loss, and the effect that causes it.
 #[derive(Clone, Copy)]
 pub(super) struct CausedLoss<'a> {
-    pub(super) earlier: &'a Earlier,
+    pub(super) earlier: &'a EarlierEntry,
     pub(super) effect: Option<&'a Effect>,
 }
 
@@ -83,7 +85,7 @@ fn finding(judge: &Judge<'_>, target: &[u8], lost: &[CausedLoss<'_>]) -> Finding
 }
 
 /// Returns the number of files and directories that a loss covers.
-const fn amount(earlier: &Earlier) -> u64 {
+const fn amount(earlier: &EarlierEntry) -> u64 {
     match earlier.kind {
         EarlierKind::Tree { entries } => entries,
         EarlierKind::File
@@ -94,7 +96,7 @@ const fn amount(earlier: &Earlier) -> u64 {
 }
 
 /// Returns a short reason why nothing keeps the bytes.
-fn because(judge: &Judge<'_>, earlier: &Earlier) -> &'static str {
+fn because(judge: &Judge<'_>, earlier: &EarlierEntry) -> &'static str {
     if earlier.kind == EarlierKind::Attributes {
         return "its extended attributes would be lost";
     }

@@ -7,7 +7,7 @@ use palisade_plan::{
     change::{Effect, Version},
     codec::CodecError,
     evidence::Evidence,
-    parts::{Listed as _, MOST_EFFECTS, MOST_REPORT_BYTES},
+    parts::{ListEntry as _, MOST_EFFECTS, MOST_REPORT_BYTES},
 };
 
 /// The parts of a reply that is not complete yet.

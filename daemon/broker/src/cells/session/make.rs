@@ -31,7 +31,7 @@ use crate::{
 use palisade_plan::{
     Found, Records, SessionUid,
     cell::{FILE_CHANNELS, Fault, Ready},
-    launcher::{Reply, Request, SessionNumber, Whose},
+    launcher::{Reply, Request, SessionNumber, SessionOwner},
     record::Recording,
 };
 use palisade_policy::{Profile, Scene};
@@ -120,7 +120,7 @@ pub(crate) async fn begin(
     let most = plan.limits.transaction_bytes;
     let number = host.link.next_number();
     let mut replies = launcher.enroll(number)?;
-    let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
+    let whose = if client.is_some() { SessionOwner::Client } else { SessionOwner::Nobody };
     let request = Request::Session { session: number, whose, plan: Box::new(plan) };
     let place = host.link.starts.enter(peer.uid).await;
     let made = make(&launcher, &request, client, &mut replies).await;

@@ -9,7 +9,7 @@ use palisade_plan::{
     Path,
     cell::FileError,
     change::{Changed, Effect, EffectKind, Print, Version},
-    parts::{Listed as _, MOST_REPORT_BYTES},
+    parts::{ListEntry as _, MOST_REPORT_BYTES},
 };
 use rustix::io::Errno;
 use std::collections::HashMap;

@@ -172,7 +172,7 @@ impl Stage<'_> {
     ) -> Result<(), FileError> {
         match known {
             ModeTarget::Content(digest) => {
-                self.keep(Before::Same { path: spot.path(), was: old.past(), digest })
+                self.keep(Before::Same { path: spot.path(), was: old.inode_state(), digest })
             }
             ModeTarget::Directory => self.keep_seen(spot, old),
         }

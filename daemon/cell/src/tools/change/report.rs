@@ -4,7 +4,7 @@ use crate::tools::failure;
 use palisade_plan::{
     cell::{FileError, FileErrorKind, FileReply},
     change::{Changed, Conflict, Effect, Prepared},
-    parts::{Listed as _, MOST_EFFECTS, MOST_REPORT_BYTES, parts},
+    parts::{ListEntry as _, MOST_EFFECTS, MOST_REPORT_BYTES, parts},
 };
 
 /// The maximum number of reported paths that were also changed from outside.

@@ -12,8 +12,8 @@ use super::{
 use palisade_plan::{
     Path,
     evidence::{
-        ConfigurationChange, Earlier, EarlierKind, GitEvidence, RepositoryChange, RepositoryLoss,
-        WorkingTreeEvidence, git_directory,
+        ConfigurationChange, EarlierEntry, EarlierKind, GitEvidence, RepositoryChange,
+        RepositoryLoss, WorkingTreeEvidence, git_directory,
     },
 };
 use palisade_repository::{
@@ -115,7 +115,7 @@ impl<'a> Repositories<'a> {
     }
 
     /// Asks git which of the bytes it keeps.
-    pub(super) fn ask_git(&mut self, earlier: &mut [Earlier], lost: &[LostEntry]) {
+    pub(super) fn ask_git(&mut self, earlier: &mut [EarlierEntry], lost: &[LostEntry]) {
         for (top, tree) in &self.working_trees {
             let Some(tree) = tree else { continue };
             let git_dir = self.trees.path(&git_dir_of(top));

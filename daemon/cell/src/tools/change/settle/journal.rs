@@ -155,7 +155,7 @@ fn entry(step: &Step, staging: &Staging) -> io::Result<JournalEntry> {
             path: relative_path(&append.spot),
             aside: append.source.aside.clone(),
             ino: append.old.ino,
-            old: append.old.past(),
+            old: append.old.inode_state(),
             new: append.new,
         },
         Step::MakeDir { .. }
