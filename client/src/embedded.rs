@@ -333,12 +333,12 @@ mod tests {
         let running = Some(program);
         let places = Places { running, built: Some("/build".into()), ..Places::default() };
         match find(None, &places) {
-            Err(Error::DaemonNotFound(NotFound { looked, .. })) => {
-                let looked: Vec<_> = looked.into_iter().map(|looked| looked.path).collect();
+            Err(Error::DaemonNotFound(NotFound { searched, .. })) => {
+                let searched: Vec<_> = searched.into_iter().map(|searched| searched.path).collect();
                 let near = ["a/b/c", "a/b", "a"].map(|name| root.path().join(name).join(DAEMON));
-                assert_eq!(looked[..3], near);
+                assert_eq!(searched[..3], near);
                 let far = ["/build", "/usr/bin", "/usr/libexec/palisade"];
-                assert_eq!(looked[3..], far.map(|name| Path::new(name).join(DAEMON)));
+                assert_eq!(searched[3..], far.map(|name| Path::new(name).join(DAEMON)));
             }
             other => panic!("{other:?}"),
         }

@@ -1,6 +1,6 @@
 //! The errors that can keep a request from being answered. Runs in the agent's process.
 
-use palisade_programs::{Looked, NotFound, Obstacle};
+use palisade_programs::{NotFound, Obstacle, SearchedPath};
 use palisade_protocol::{CallResult, ErrorCode, NameError, WireError, limits::MAX_FRAME};
 use std::{io, path::PathBuf, time::Duration};
 
@@ -125,21 +125,25 @@ impl Error {
     /// Returns `true` if an [answer](crate::Operator::answer) was accepted and only remembering it
     /// was refused.
     #[must_use]
-    pub fn is_only_not_remembered(&self) -> bool {
+    pub fn is_remember_refusal(&self) -> bool {
         matches!(self, Self::Remote(error) if error.code == ErrorCode::Denied)
     }
 }
 
 /// Says what to set. A path that exists and can not be used is named with the reason.
 fn not_found(missing: &NotFound) -> String {
-    let absent = |looked: &&Looked| matches!(looked.obstacle, Obstacle::Absent);
-    let blocked: Vec<_> =
-        missing.looked.iter().filter(|looked| !absent(looked)).map(ToString::to_string).collect();
+    let absent = |searched: &&SearchedPath| matches!(searched.obstacle, Obstacle::Absent);
+    let blocked: Vec<_> = missing
+        .searched
+        .iter()
+        .filter(|searched| !absent(searched))
+        .map(ToString::to_string)
+        .collect();
     let blocked = match blocked.as_slice() {
         [] => String::new(),
         blocked => format!(" ({})", blocked.join(", ")),
     };
-    let near = missing.looked.iter().find(absent).and_then(|looked| looked.path.parent());
+    let near = missing.searched.iter().find(absent).and_then(|searched| searched.path.parent());
     let near = near.map(|near| format!(" into {}", near.display())).unwrap_or_default();
     let name = &missing.name;
     format!("{name} was not found{blocked}; set PALISADE_DAEMON to its path, or install it{near}")

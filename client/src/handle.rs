@@ -86,7 +86,7 @@ impl Operator {
 /// Returns `true` if the request needs no answer any more: it is over, or only remembering was
 /// refused.
 fn is_settled(error: &Error) -> bool {
-    error.code() == Some(ErrorCode::StaleApproval) || error.is_only_not_remembered()
+    error.code() == Some(ErrorCode::StaleApproval) || error.is_remember_refusal()
 }
 
 /// Beats twice as often as was promised, so that one may be late.

@@ -102,7 +102,7 @@ impl Operator {
     /// # Errors
     /// `stale_approval` if the request is over, was answered already, or is about something else.
     /// `denied` if the decision was accepted but may not be remembered
-    /// ([`Error::is_only_not_remembered`]). With any other error the answer does not count.
+    /// ([`Error::is_remember_refusal`]). With any other error the answer does not count.
     pub async fn answer(
         &self,
         question: &Question,

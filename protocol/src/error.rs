@@ -161,7 +161,7 @@ pub struct WireError {
     pub message: String,
     /// The advice on what to do; empty if there is none.
     pub hint: String,
-    /// When to retry, in milliseconds from now; `None` if retrying does not help.
+    /// The time after which to retry, in milliseconds from now; `None` if retrying does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// The kernel's error number, of a file tool or a program's start that the kernel refused.

@@ -33,7 +33,7 @@ pub struct Question {
     pub reverse_thinking: Option<ReverseThinking>,
     /// The findings of the command analysis.
     pub findings: Vec<Finding>,
-    /// Why approval is required: the mode or the rule.
+    /// The reason that approval is required: the mode or the rule.
     pub why: String,
     /// A preview of what would happen, rendered from what would run.
     pub view: View,

@@ -125,6 +125,6 @@ pub struct LimitReceipt {
 pub struct Degraded {
     /// The layer's name.
     pub layer: String,
-    /// Why it is missing.
+    /// The reason that it is missing.
     pub why: String,
 }

@@ -121,7 +121,7 @@ pub struct Open {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenOptions {
-    /// When approval is required. Refused if laxer than the profile's setting.
+    /// The calls that need approval. Refused if laxer than the profile's setting.
     pub ask: Option<Ask>,
     /// The time for which the session may outlive its connection, so that it can be resumed.
     /// Limited by the profile; absent means not at all.
@@ -168,19 +168,19 @@ pub enum Guard {
     Transaction,
 }
 
-/// When approval is required, from lax to strict.
+/// The calls that need approval, from lax to strict.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Never: the agent is autonomous. Deny rules still apply.
+    /// No call: the agent is autonomous. Deny rules still apply.
     Never,
-    /// Before destructive calls.
+    /// Destructive calls.
     Destructive,
-    /// Before every tool that is not read-only.
+    /// Calls of every tool that is not read-only.
     Sensitive,
-    /// Before every call.
+    /// Every call.
     Always,
 }
 

@@ -6,7 +6,7 @@ use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
     BUILD_ID, CellReceipt, LaunchPlan, Path as PlanPath,
     cell::{FILE_CHANNELS, Ready},
-    launcher::{Refusal, Reply, Request, SessionNumber, Whose},
+    launcher::{Refusal, Reply, Request, SessionNumber, SessionOwner},
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
@@ -232,7 +232,7 @@ impl TakenOverBroker {
     ) -> Result<StartedSession, Refusal> {
         let (ours, theirs): (Vec<_>, Vec<_>) =
             (0..FILE_CHANNELS).map(|_| pair(SocketType::STREAM)).unzip();
-        let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
+        let whose = if client.is_some() { SessionOwner::Client } else { SessionOwner::Nobody };
         let plan = Box::new(plan.clone());
         let fds: Vec<_> = client.into_iter().chain(&theirs).collect();
         self.send(&Request::Session { session: number, whose, plan }, &fds);

@@ -41,6 +41,6 @@ impl Mcp {
     /// Becomes the server. Returns only if that fails.
     pub(crate) fn perform(self) -> Result<u8, Failure> {
         let words: Vec<OsString> = std::env::args_os().skip(2).collect();
-        Err(programs::become_companion("palisade-mcp", &words))
+        Err(programs::exec_companion("palisade-mcp", &words))
     }
 }

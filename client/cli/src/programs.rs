@@ -70,10 +70,10 @@ async fn answer(mut command: Command, input: Vec<u8>, time: Duration) -> Result<
         command.kill_on_drop(true).spawn().map_err(|error| format!("did not start: {error}"))?;
     let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     let deadline = Instant::now() + time;
-    let Ok(talked) = timeout_at(deadline, talk(&mut child, input)).await else {
+    let Ok(exchanged) = timeout_at(deadline, exchange(&mut child, input)).await else {
         return Err(format!("did not answer within {time:?}"));
     };
-    let output = talked?;
+    let output = exchanged?;
     let Ok(ended) = timeout_at(deadline, child.wait()).await else {
         return Err(format!("answered but did not end within {time:?}"));
     };
@@ -82,7 +82,7 @@ async fn answer(mut command: Command, input: Vec<u8>, time: Duration) -> Result<
     if status.success() { Ok(output) } else { Err(format!("failed ({status})")) }
 }
 
-async fn talk(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> {
+async fn exchange(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("has no pipes".to_owned());
     };
@@ -137,7 +137,7 @@ pub(crate) async fn detach(arguments: &[OsString]) -> Result<Detached, Failure> 
 
 /// Becomes a program that comes with Palisade. Returns only if that fails.
 #[allow(clippy::disallowed_methods, reason = "a program of the same installation")]
-pub(crate) fn become_companion(name: &str, arguments: &[OsString]) -> Failure {
+pub(crate) fn exec_companion(name: &str, arguments: &[OsString]) -> Failure {
     let program = match companion(name) {
         Ok(program) => program,
         Err(missing) => return Failure::new(missing.to_string(), "build or install it"),
@@ -155,9 +155,10 @@ pub(crate) async fn edit(file: &Path, terminal: &Terminal) -> Result<(), String>
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
     let Some(program) = words.next() else { return Err("no editor is named".to_owned()) };
-    let lend = || terminal.lend().map_err(|error| format!("can not lend the terminal: {error}"));
+    let stdio =
+        || terminal.to_stdio().map_err(|error| format!("can not lend the terminal: {error}"));
     let mut command = Command::new(program);
-    command.args(words).arg(file).stdin(lend()?).stdout(lend()?).stderr(lend()?);
+    command.args(words).arg(file).stdin(stdio()?).stdout(stdio()?).stderr(stdio()?);
     let mut child = tokio::process::Command::from(command)
         .kill_on_drop(true)
         .spawn()

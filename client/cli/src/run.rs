@@ -163,7 +163,7 @@ impl Run {
         let (detail, paint) = (self.session.verbose.into(), paint::stderr());
         receipt::tell(&result, detail, paint);
         asking::advise(&result, paint);
-        follow_up::tell(&result, detail, paint);
+        follow_up::print(&result, detail, paint);
         Ok(exit::of_result(&result))
     }
 }

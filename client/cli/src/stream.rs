@@ -57,7 +57,7 @@ pub(crate) async fn watch(
         let _turn = terminal::SCREEN.lock().await;
         match (event, &mut sinks) {
             (Some(Event::Progress { message, done, total }), _) => {
-                progress.tell(&message, done, total);
+                progress.show(&message, done, total);
             }
             (Some(Event::Output { stream, data }), Some(sinks)) => {
                 progress.clear();

@@ -1,4 +1,4 @@
-//! Which daemon, and which session of it.
+//! The options that select a daemon and describe a session of it.
 
 use clap::{Args, ValueEnum};
 use palisade_client::{Ask, Guard, Open};

@@ -160,7 +160,7 @@ fn walk(value: Value, budget: &mut usize) -> Value {
             let whole = list.len();
             let mut kept = Vec::new();
             for item in words(list) {
-                if spent(budget) {
+                if is_spent(budget) {
                     kept.push(Value::String(format!("… [cut; {whole} entries in all]")));
                     break;
                 }
@@ -204,7 +204,7 @@ fn object(map: Map<String, Value>, budget: &mut usize) -> Value {
     let whole = map.len();
     let mut kept = Map::new();
     for (key, value) in map {
-        if spent(budget) {
+        if is_spent(budget) {
             kept.insert("…".to_owned(), Value::String(format!("[cut; {whole} entries in all]")));
             break;
         }
@@ -225,7 +225,7 @@ const fn take(room: &mut usize, bytes: usize) -> bool {
 }
 
 /// Subtracts an entry from the budget, and returns whether the budget was used up.
-fn spent(budget: &mut usize) -> bool {
+fn is_spent(budget: &mut usize) -> bool {
     let over = *budget == 0;
     *budget = budget.saturating_sub(ENTRY);
     over

@@ -56,7 +56,7 @@ pub struct Connection {
     /// The time from the decision to the end, in microseconds.
     #[serde(default)]
     pub duration_us: u64,
-    /// Why an allowed connection failed or was cut off.
+    /// The reason that an allowed connection failed or was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<CleanText>,
     /// The number of refusals that this record stands for. Repetitions are counted, and recorded

@@ -3,7 +3,7 @@
 use crate::{chain::Chain, flush::SyncError};
 use std::{io, path::PathBuf};
 
-/// Why a record could not be written, or the log not be opened.
+/// An error from opening the log or writing a record.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// An operation on a file of the log failed.
@@ -54,7 +54,7 @@ pub enum AuditError {
     Sync(#[from] SyncError),
 }
 
-/// Why the log can not be read.
+/// An error from reading the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// An operation on a file of the log failed.

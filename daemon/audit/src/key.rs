@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-/// Why a key can not be used.
+/// An error from loading a key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file can not be read.

@@ -117,7 +117,7 @@ pub(crate) fn secret_of(before: &str, word: &str) -> Option<(ValuePosition, Part
     }
     let known = SECRETS.iter().find_map(|secret| {
         let place = secret.place(word)?;
-        secret.programs.have(before).then_some((place, secret.part))
+        secret.programs.apply_to(before).then_some((place, secret.part))
     });
     known.or_else(|| cluster(before, word))
 }
@@ -162,7 +162,7 @@ impl Secret {
 
 impl Programs {
     /// Returns `true` if the option belongs to these programs, given the command before it.
-    fn have(&self, before: &str) -> bool {
+    fn apply_to(&self, before: &str) -> bool {
         let (names, among) = match self {
             Self::These(names) => (*names, true),
             Self::AllBut(names) => (*names, false),
@@ -200,5 +200,5 @@ fn after_program<'a>(before: &'a str, names: &[&str]) -> Option<&'a str> {
 fn cluster(before: &str, word: &str) -> Option<(ValuePosition, Part)> {
     let letters = word.strip_prefix('-')?.strip_suffix(['u', 'U'])?;
     let all = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_alphabetic());
-    (all && CURL.have(before)).then_some((ValuePosition::Next, Part::AfterColon))
+    (all && CURL.apply_to(before)).then_some((ValuePosition::Next, Part::AfterColon))
 }

@@ -184,7 +184,7 @@ pub struct Start {
     pub pid: u32,
     /// The daemon's user id.
     pub uid: u32,
-    /// When records are flushed to disk: `always` or a time.
+    /// The longest delay before records are flushed to disk: a time, or `always` for none.
     pub sync: String,
 }
 

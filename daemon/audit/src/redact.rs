@@ -1,6 +1,6 @@
 //! Finds secrets in text, by their form and by the names before them, in one pass. Pure: no I/O.
 //!
-//! This catches many secrets, but not all. A secret without a known form and without a telling name
+//! This catches many secrets, but not all. A secret without a known form and without a starts name
 //! stays in the text.
 
 use crate::{
@@ -43,7 +43,9 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut scan = Scan { text, out: String::new(), copied: 0 };
     let bytes = text.as_bytes();
     let mut at = 0;
-    while let Some(skipped) = bytes.get(at..).and_then(|rest| rest.iter().position(is_telling)) {
+    while let Some(skipped) =
+        bytes.get(at..).and_then(|rest| rest.iter().position(may_begin_secret))
+    {
         at += skipped;
         at = match &bytes[at] {
             b'-' if text[at..].starts_with("-----") => scan.key_block(at),
@@ -64,24 +66,24 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
 
 /// The bytes that a secret, or the text that announces one, can begin with. Most text has few of
 /// them.
-const TELLING: [bool; 256] = {
-    let mut telling = [false; 256];
+const SECRET_STARTS: [bool; 256] = {
+    let mut starts = [false; 256];
     let other = b"-=:Bb";
     let mut at = 0;
     while at < other.len() {
-        telling[other[at] as usize] = true;
+        starts[other[at] as usize] = true;
         at += 1;
     }
     at = 0;
     while at < TOKENS.len() {
-        telling[TOKENS[at].0.as_bytes()[0] as usize] = true;
+        starts[TOKENS[at].0.as_bytes()[0] as usize] = true;
         at += 1;
     }
-    telling
+    starts
 };
 
-fn is_telling(byte: &u8) -> bool {
-    TELLING[usize::from(*byte)]
+fn may_begin_secret(byte: &u8) -> bool {
+    SECRET_STARTS[usize::from(*byte)]
 }
 
 struct Scan<'a> {

@@ -177,13 +177,13 @@ fn join(
         }
         Some(_) if check.is_distrusted() => {
             if let Some(head) = source.follows()? {
-                check.go_on_after(head);
+                check.continue_after(head);
             }
         }
         Some(previous) if gap && (is_archive(previous) || is_archive(source)) => {
             if let Some(head) = source.follows()? {
                 faults.push(ArchiveFault::Missing { first: check.good.seq + 1, last: head });
-                check.go_on_after(head);
+                check.continue_after(head);
             }
         }
         Some(_) | None => {}

@@ -33,7 +33,7 @@ const SIGN_TIME: Duration = Duration::from_secs(60);
 /// The settings for writing a log.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When records are flushed to disk.
+    /// The longest delay before records are flushed to disk.
     pub sync: Sync,
     /// The length in bytes at which a new file is started.
     pub rotate_at: u64,
@@ -230,11 +230,11 @@ impl ChainWriter {
         let head = Head { seq, hash: Hash::of(&line) };
         if let Err(error) = (&*self.file).write_all(&line) {
             let error = failed("write to", &self.directory.path(&self.name))(error);
-            self.take_back(&error);
+            self.remove_partial_line(&error);
             return Err(error);
         }
         if let Err(error) = self.store(head) {
-            self.take_back(&error);
+            self.remove_partial_line(&error);
             // The head may have been written in part.
             if self.store(self.head).is_err() {
                 self.failed = Some(error.to_string());
@@ -260,7 +260,7 @@ impl ChainWriter {
 
     /// Removes the part of a line that was written. If that fails too, the end of the log is
     /// unknown.
-    fn take_back(&mut self, why: &AuditError) {
+    fn remove_partial_line(&mut self, why: &AuditError) {
         if self.file.set_len(self.length).is_err() {
             self.failed = Some(why.to_string());
         }

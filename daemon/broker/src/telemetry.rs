@@ -6,13 +6,13 @@
 //! - Imported by: boot, front, pipeline, changes, network, approval, cells.
 
 pub(crate) mod audit;
-pub(crate) mod course;
 mod events;
 pub(crate) mod journal;
 pub(crate) mod logs;
 pub(crate) mod metrics;
 pub(crate) mod observers;
-pub(crate) mod standing;
+pub(crate) mod progress;
+pub(crate) mod service_status;
 pub(crate) mod traces;
 
 use crate::base::{
@@ -21,12 +21,12 @@ use crate::base::{
     outcome::Fault,
 };
 use audit::Audit;
-use course::CallsInProgress;
 pub(crate) use events::DecidedCall;
 use journal::Journal;
 use metrics::Metrics;
 use observers::Observers;
 use palisade_protocol::{Call, CallId};
+use progress::CallsInProgress;
 use std::{sync::Arc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use traces::Traces;
@@ -39,7 +39,7 @@ pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
     pub(crate) observers: Arc<Observers>,
-    pub(crate) courses: CallsInProgress,
+    pub(crate) calls_in_progress: CallsInProgress,
 }
 
 /// A call that starts, as it is reported.
@@ -57,7 +57,7 @@ pub(crate) struct StartedCall<'a> {
 
 impl Telemetry {
     pub(crate) fn new(audit: Audit, journal: Journal, traces: Traces) -> Self {
-        let (metrics, observers, courses) = Default::default();
-        Self { audit, journal, metrics, traces, observers, courses }
+        let (metrics, observers, calls_in_progress) = Default::default();
+        Self { audit, journal, metrics, traces, observers, calls_in_progress }
     }
 }

@@ -39,7 +39,7 @@ mod tool_search;
 mod undo;
 mod write_file;
 
-pub(crate) use provided::believed;
+pub(crate) use provided::with_trusted_metadata;
 pub(crate) use registry::Registry;
 pub use tool::RegistryError;
 pub(crate) use tool::Tool;

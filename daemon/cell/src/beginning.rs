@@ -21,7 +21,7 @@ impl Beginning {
     ///
     /// # Errors
     /// The first argument that no launcher passes.
-    pub fn told(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+    pub fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let told = match arguments.next() {
             None => Self::AsStarted,
             Some(argument) if argument == BEGIN_AS_ROOT => Self::AsRoot,
@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn only_what_a_launcher_says_is_taken() {
-        let told = |line: &str| Beginning::told(line.split_whitespace().map(str::to_owned));
+        let told =
+            |line: &str| Beginning::from_arguments(line.split_whitespace().map(str::to_owned));
         assert_eq!(told(""), Ok(Beginning::AsStarted));
         assert_eq!(told(BEGIN_AS_ROOT), Ok(Beginning::AsRoot));
         assert_eq!(told("--help"), Err("--help".to_owned()));

@@ -41,7 +41,7 @@ struct OwnIdentity {
 impl BorrowedIdentity {
     /// Takes the peer's identity for finding paths that the peer named. For a peer that is root,
     /// root keeps its own, so that it can pass other users' closed directories.
-    pub(crate) fn take_to_find(peer: Identity) -> Result<Self, StepFailure> {
+    pub(crate) fn take_for_lookup(peer: Identity) -> Result<Self, StepFailure> {
         match geteuid().is_root() && peer.uid == 0 {
             true => Ok(Self { own: None }),
             false => Self::take(peer),

@@ -87,7 +87,7 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
         confine(&setup, &control, &mut StepInputs::default())?;
         return Ok(());
     }
-    let (channels, mut given) = sort_out(&setup, fds, &control)?;
+    let (channels, mut given) = assign_descriptors(&setup, fds, &control)?;
     let victim = OomScore::new().map_err(EnterError::Score)?;
     given.keep.push(victim.descriptor());
     match confine(&setup, &control, &mut given) {
@@ -100,7 +100,7 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
                     let mut listeners = std::mem::take(&mut taken.listeners);
                     listeners.append(&mut taken.inward);
                     let sent: Vec<_> = listeners.iter().map(|fd| fd.as_fd()).collect();
-                    say(&channels, &Ready::Confined(Box::new(receipt)), &sent)?;
+                    send_ready(&channels, &Ready::Confined(Box::new(receipt)), &sent)?;
                     drop(listeners);
                     serve(setup.role, channels, control, taken, victim)
                 }
@@ -146,7 +146,7 @@ fn set_name(name: &std::ffi::CStr) -> Result<(), EnterError> {
     rustix::thread::set_name(name).map_err(|e| EnterError::Kernel("name the process", e))
 }
 
-fn sort_out(
+fn assign_descriptors(
     setup: &Setup,
     mut fds: Vec<OwnedFd>,
     control: &Datagrams,
@@ -192,7 +192,7 @@ fn confine(
     Ok((promised, taken))
 }
 
-fn say(
+fn send_ready(
     channels: &[Channel],
     ready: &Ready,
     descriptors: &[BorrowedFd<'_>],
@@ -214,9 +214,9 @@ fn fail(channels: &[Channel], error: EnterError) -> EnterError {
         | EnterError::Runner(_) => ("setup", Fault::Host),
     };
     let ready = Ready::Failed { step: step.to_owned(), why: error.to_string(), fault };
-    match say(channels, &ready, &[]) {
+    match send_ready(channels, &ready, &[]) {
         Ok(()) => error,
-        Err(untold) => untold,
+        Err(unsent) => unsent,
     }
 }
 

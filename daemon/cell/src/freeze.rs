@@ -86,7 +86,7 @@ fn processes() -> io::Result<BTreeSet<i32>> {
 
 fn all_stopped(until: Instant) -> io::Result<bool> {
     loop {
-        if processes()?.into_iter().all(stands_still) {
+        if processes()?.into_iter().all(all_threads_stopped) {
             return Ok(true);
         }
         if Instant::now() > until {
@@ -97,7 +97,7 @@ fn all_stopped(until: Instant) -> io::Result<bool> {
 }
 
 /// Returns `true` if every thread of the process is stopped or has ended.
-fn stands_still(pid: i32) -> bool {
+fn all_threads_stopped(pid: i32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {
         let stat = fs::read_to_string(thread.path().join("stat"));

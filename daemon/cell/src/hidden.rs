@@ -93,7 +93,7 @@ enum VisitResult {
 impl Scan {
     /// Reads every directory that is new or has changed since the last refresh.
     pub(crate) fn refresh(&mut self, view: &View) -> Result<ScanCounts, Errno> {
-        if view.veil.hidden.is_empty() {
+        if view.matchers.hidden.is_empty() {
             return Ok(ScanCounts::default());
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -101,7 +101,7 @@ impl Scan {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut looking = ScanWalk {
             workspace: workspace.as_fd(),
-            hidden: &view.veil.hidden,
+            hidden: &view.matchers.hidden,
             now,
             path: Vec::new(),
             counts: ScanCounts::default(),

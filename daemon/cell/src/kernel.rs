@@ -372,7 +372,7 @@ pub fn landlock_query(flag: u32) -> io::Result<u32> {
     check(result).map(|value| u32::try_from(value).unwrap_or(0))
 }
 
-/// Which denials the kernel writes to its audit log.
+/// The denials that the kernel writes to its audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenialLogging {
     /// Only those that the kernel logs by default.
@@ -557,7 +557,7 @@ pub fn notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
 ///
 /// # Errors
 /// The kernel's error (`ENOENT` if the thread that made the call has ended).
-pub fn let_go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+pub fn continue_syscall(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
     let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
     // SAFETY: the kernel reads one seccomp_notif_resp, which `answer` is.

@@ -77,7 +77,7 @@ pub(crate) fn check(direct: &[u16], made: &[OwnedFd]) -> Result<(), StepFailure>
         return Err(StepFailure::NotInForce("a listener of the session is not in place".into()));
     }
     for address in synthetic_ends() {
-        leads_somewhere(address)
+        look_up_route(address)
             .map_err(StepFailure::kernel(format!("find the route to {address}")))?;
     }
     Ok(())
@@ -99,7 +99,7 @@ fn synthetic_ends() -> [Ipv4Addr; 2] {
 }
 
 /// Looks up the route to an address. Nothing is sent.
-fn leads_somewhere(address: Ipv4Addr) -> io::Result<()> {
+fn look_up_route(address: Ipv4Addr) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC;
     let socket = net::socket_with(net::AddressFamily::INET, SocketType::DGRAM, flags, None)?;
     Ok(net::connect(&socket, &SocketAddrV4::new(address, NAMES_PORT))?)

@@ -5,7 +5,7 @@ use palisade_cell::Beginning;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let beginning = match Beginning::told(std::env::args().skip(1)) {
+    let beginning = match Beginning::from_arguments(std::env::args().skip(1)) {
         Ok(beginning) => beginning,
         Err(argument) => {
             eprintln!("palisade-cell: {argument}: only the launcher starts this program");

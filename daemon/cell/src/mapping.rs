@@ -106,7 +106,11 @@ fn write_maps(proc: &OwnedFd, pid: i32, users: &str, groups: &str) -> Result<(),
 }
 
 /// Finds the mount that could not be mapped, and returns an error that names it.
-pub(crate) fn blame(path: &Path, users: BorrowedFd<'_>, error: &io::Error) -> StepFailure {
+pub(crate) fn mapping_failure(
+    path: &Path,
+    users: BorrowedFd<'_>,
+    error: &io::Error,
+) -> StepFailure {
     let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let candidates = mounts_of(&text, path);
     let refused = candidates.into_iter().find_map(|(point, kind)| {

@@ -12,7 +12,7 @@ mod trial;
 
 pub(crate) use self::{alike::DirectoryMaker, trial::attempt};
 
-use self::merge::{MARKS, OverlayLayers, UPPER, WORK};
+use self::merge::{OverlayLayers, UPPER, WHITEOUTS, WORK};
 use crate::{
     borrowed::BorrowedIdentity,
     failure::StepFailure,
@@ -38,7 +38,7 @@ pub struct Layers {
     pub lower: OwnedFd,
     /// The upper layer: what the program wrote.
     pub upper: OwnedFd,
-    /// When the program was started.
+    /// The time at which the program was started.
     pub since: Moment,
     /// The paths that were committed while the program was still running, and their state. `None`
     /// if it was never frozen for a commit.
@@ -91,7 +91,8 @@ pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers
     maker.give_back()?;
     let upper = built?;
     let writes = (overlay.access == Access::Write).then_some(kept);
-    let parts = OverlayLayers { lower: &lower, layer: &layer, marked: hits.is_some(), writes };
+    let parts =
+        OverlayLayers { lower: &lower, layer: &layer, has_whiteouts: hits.is_some(), writes };
     let merged = match (overlay.rights, writes, ground.users) {
         (MountRights::Session, Some(_), Some(users)) => {
             merge::apart(parts, path, &users, overlay.identity)?
@@ -121,7 +122,7 @@ fn build(
     hits: Option<&[Vec<u8>]>,
 ) -> Result<OwnedFd, StepFailure> {
     if let Some(hits) = hits {
-        whiteouts::make(maker, layer, MARKS, (lower, view), hits)?;
+        whiteouts::make(maker, layer, WHITEOUTS, (lower, view), hits)?;
     }
     if overlay.access != Access::Write {
         maker.become_session()?;

@@ -15,7 +15,7 @@ use calls::{Follow, Shape};
 use notes::Notes;
 use palisade_plan::{
     Path, Sockets, SyscallAction, SyscallRule,
-    record::{Recorded, Right, Used},
+    record::{Recorded, ResourceUsage, Right},
 };
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -137,12 +137,12 @@ impl Recorder {
     }
 
     /// Records the system call that a program is about to make, and lets it continue.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn handle_notification(&mut self) {
         let Some(listener) = self.listener.take() else { return };
         match kernel::notification(listener.as_fd()) {
             Ok(asked) => {
                 self.note(&asked);
-                match kernel::let_go_on(listener.as_fd(), asked.id) {
+                match kernel::continue_syscall(listener.as_fd(), asked.id) {
                     // An error means that the program was killed meanwhile.
                     Ok(()) | Err(_) => self.listener = Some(listener),
                 }
@@ -161,7 +161,7 @@ impl Recorder {
         self.listener = None;
         let mut recorded =
             std::mem::replace(&mut self.notes, Notes::new(&self.own, &self.bound)).finish();
-        recorded.used = Used { processes: recorded.used.processes, ..used() };
+        recorded.used = ResourceUsage { processes: recorded.used.processes, ..used() };
         recorded
     }
 
@@ -261,13 +261,13 @@ fn link(path: String) -> PathBuf {
 }
 
 /// Returns the resources used by all children that this process has waited for.
-fn used() -> Used {
+fn used() -> ResourceUsage {
     use nix::sys::resource::{UsageWho, getrusage};
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Used::default() };
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return ResourceUsage::default() };
     let ms = |time: nix::sys::time::TimeVal| {
         time.tv_sec().unsigned_abs() * 1000 + time.tv_usec().unsigned_abs() / 1000
     };
-    Used {
+    ResourceUsage {
         memory_bytes: usage.max_rss().unsigned_abs() * 1024,
         processes: 0,
         cpu_ms: ms(usage.user_time()) + ms(usage.system_time()),

@@ -87,7 +87,7 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
         place(new.as_fd(), path, piece, own)
             .map_err(StepFailure::kernel(format!("place {}", path.display())))?;
     }
-    furnish_dev(new.as_fd())?;
+    make_dev(new.as_fd())?;
     pivot(&new)?;
     match users {
         Some(_) => mapping::check(&root.workspace.path),
@@ -120,7 +120,7 @@ fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
 ) -> Result<Vec<(PathBuf, RootEntry)>, StepFailure> {
-    let borrowed = BorrowedIdentity::take_to_find(root.runs.peer)?;
+    let borrowed = BorrowedIdentity::take_for_lookup(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     let own =
         |bind: &&Bind| root.name_servers == NameServers::Session && bind.path == RESOLV_CONF.into();
@@ -157,7 +157,7 @@ fn attributes(bind: &Bind, root: &Root) -> u64 {
     match bind.access {
         Access::Write => always,
         Access::Execute | Access::Device => always | READ_ONLY,
-        Access::List | Access::Read if lies_where_programs_run(bind, root) => {
+        Access::List | Access::Read if is_below_executable(bind, root) => {
             always | READ_ONLY | NO_EXEC
         }
         Access::List | Access::Read => always | READ_ONLY,
@@ -168,7 +168,7 @@ fn attributes(bind: &Bind, root: &Root) -> u64 {
 /// home. Landlock's rule for that directory also covers the mounts below it, so the mount itself
 /// must deny execution. Elsewhere Landlock denies it, and leaves a record. Binds in the workspace
 /// are exempt: its programs run, whether or not that part of it may be written.
-fn lies_where_programs_run(bind: &Bind, root: &Root) -> bool {
+fn is_below_executable(bind: &Bind, root: &Root) -> bool {
     let is_below = |above: &palisade_plan::Path| {
         *above != bind.path && bind.path.as_path().starts_with(above.as_path())
     };
@@ -272,7 +272,7 @@ fn mapped(
     users: BorrowedFd<'_>,
 ) -> Result<OwnedFd, StepFailure> {
     mounts::copy_mapped(fd.as_fd(), attributes, users)
-        .map_err(|error| mapping::blame(&bind.path, users, &error))
+        .map_err(|error| mapping::mapping_failure(&bind.path, users, &error))
 }
 
 /// Resolves the workspace, which must be named by its real path. A link in the path would give one
@@ -405,7 +405,7 @@ fn make_directories(root: BorrowedFd<'_>, path: &Path, identity: Identity) -> st
     Ok(())
 }
 
-fn furnish_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
+fn make_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
     let dev = rustix::fs::openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(StepFailure::kernel("open new /dev"))?;
     for name in DEVICES {

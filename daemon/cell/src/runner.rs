@@ -104,7 +104,7 @@ pub(crate) enum RunnerExit {
     Launcher {
         /// The launcher's socket.
         control: Datagrams,
-        /// When the program was started.
+        /// The time at which the program was started.
         since: Moment,
     },
 }
@@ -198,7 +198,7 @@ impl Runner {
             if woken.gone {
                 return Ok(ServeEnd::Gone);
             }
-            self.spares.end_rested();
+            self.spares.end_idle();
             if let (Some(watch), Some(RunningProgram { pid, .. })) = (&mut watch, &running)
                 && watch.is_over()
             {
@@ -206,7 +206,7 @@ impl Runner {
                 self.tree.signal(*pid, Signal::SIGKILL as i32);
             }
             if let (true, Some(recorder)) = (woken.noted, &mut self.held.recorder) {
-                recorder.hear();
+                recorder.handle_notification();
             }
             if woken.children {
                 running = self.reap(running)?;
@@ -234,7 +234,7 @@ impl Runner {
                             frozen.thaw().map_err(kernel("let processes go on"))?;
                         }
                     }
-                    (request, ..) => running = self.hear(request, fds, running)?,
+                    (request, ..) => running = self.handle_request(request, fds, running)?,
                 }
             }
             if let (true, Some(still), Some(settling)) = (woken.asked, &mut still, &mut settling) {
@@ -304,7 +304,7 @@ impl Runner {
         })
     }
 
-    fn hear(
+    fn handle_request(
         &mut self,
         request: RunRequest,
         fds: Vec<OwnedFd>,

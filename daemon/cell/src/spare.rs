@@ -195,7 +195,7 @@ impl Spares {
     }
 
     /// Ends a shell that nobody needed for a while.
-    pub(crate) fn end_rested(&mut self) {
+    pub(crate) fn end_idle(&mut self) {
         if self.waiting.as_ref().is_some_and(|shell| shell.since.elapsed() >= REST) {
             self.end();
         }

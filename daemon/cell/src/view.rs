@@ -4,7 +4,7 @@
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
-    names::{Kind, Names, PatternError, Veil},
+    names::{Kind, NameMatchers, Names, PatternError},
 };
 use std::{os::unix::ffi::OsStrExt as _, path::PathBuf};
 
@@ -13,7 +13,7 @@ use std::{os::unix::ffi::OsStrExt as _, path::PathBuf};
 pub struct View {
     pub(crate) workspace: PathBuf,
     pub(crate) names: Names,
-    pub(crate) veil: Veil,
+    pub(crate) matchers: NameMatchers,
 }
 
 impl View {
@@ -22,8 +22,8 @@ impl View {
     /// # Errors
     /// If one of the names is not a valid pattern.
     pub fn new(workspace: impl Into<PathBuf>, names: Names) -> Result<Self, PatternError> {
-        let veil = Veil::new(&names)?;
-        Ok(Self { workspace: workspace.into(), names, veil })
+        let matchers = NameMatchers::new(&names)?;
+        Ok(Self { workspace: workspace.into(), names, matchers })
     }
 
     /// Returns a path relative to the workspace; `None` if it is outside, or is the workspace
@@ -35,16 +35,18 @@ impl View {
 
     /// Returns `true` if the path is hidden from the session. It must contain no links.
     pub(crate) fn hides(&self, real: &Path, kind: Kind) -> bool {
-        !self.veil.hidden.is_empty()
-            && self.below(&real.0).is_some_and(|path| self.veil.hidden.covers(path, kind).is_some())
+        !self.matchers.hidden.is_empty()
+            && self
+                .below(&real.0)
+                .is_some_and(|path| self.matchers.hidden.covers(path, kind).is_some())
     }
 
     /// Refuses to create or change a hidden or protected path.
     pub(crate) fn refuse(&self, real: &Path, kind: Kind) -> Result<(), FileError> {
         let Some(path) = self.below(&real.0) else { return Ok(()) };
-        let (error, what) = if self.veil.hidden.covers(path, kind).is_some() {
+        let (error, what) = if self.matchers.hidden.covers(path, kind).is_some() {
             (FileErrorKind::Hidden, "hides, so nothing can be created or changed there")
-        } else if self.veil.protected.covers(path, kind).is_some() {
+        } else if self.matchers.protected.covers(path, kind).is_some() {
             (FileErrorKind::Protected, "protects: it can be read but not changed")
         } else {
             return Ok(());

@@ -20,7 +20,7 @@ pub(crate) fn hits(
     view: &View,
     scanned: Option<&OwnedFd>,
 ) -> Result<Option<Vec<Vec<u8>>>, StepFailure> {
-    match (view.veil.hidden.is_empty(), scanned) {
+    match (view.matchers.hidden.is_empty(), scanned) {
         (true, _) => Ok(None),
         (false, Some(scanned)) => {
             let known = hidden::known(scanned);
@@ -69,18 +69,18 @@ pub(crate) fn make(
     // The workspace is examined with the session's rights.
     maker.become_session()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let marks = rustix::fs::openat(layer, name, flags, Mode::empty()).map_err(fail())?;
+    let whiteouts = rustix::fs::openat(layer, name, flags, Mode::empty()).map_err(fail())?;
     for hit in hits {
-        mark(&marks, hit).map_err(fail())?;
+        make_whiteout(&whiteouts, hit).map_err(fail())?;
     }
     for (directory, _) in &made {
-        forestall(&marks, workspace, view, directory).map_err(fail())?;
+        make_permanent(&whiteouts, workspace, view, directory).map_err(fail())?;
     }
     made.iter().rev().try_for_each(|(path, like)| maker.finish(layer, &at(path), like.as_ref()))
 }
 
-fn mark(marks: &OwnedFd, path: &[u8]) -> Result<(), Errno> {
-    match rustix::fs::mknodat(marks, path, FileType::CharacterDevice, Mode::empty(), 0) {
+fn make_whiteout(whiteouts: &OwnedFd, path: &[u8]) -> Result<(), Errno> {
+    match rustix::fs::mknodat(whiteouts, path, FileType::CharacterDevice, Mode::empty(), 0) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error),
     }
@@ -88,13 +88,13 @@ fn mark(marks: &OwnedFd, path: &[u8]) -> Result<(), Errno> {
 
 /// Makes whiteouts in a directory for the names that are always hidden, whether or not they exist
 /// yet.
-fn forestall(
-    marks: &OwnedFd,
+fn make_permanent(
+    whiteouts: &OwnedFd,
     workspace: &OwnedFd,
     view: &View,
     directory: &[u8],
 ) -> Result<(), Errno> {
-    let hidden = &view.veil.hidden;
+    let hidden = &view.matchers.hidden;
     for name in hidden.literals() {
         let path = match directory {
             [] => name.to_vec(),
@@ -105,7 +105,7 @@ fn forestall(
             Err(_) => Kind::Either,
         };
         if hidden.names(&path, there).is_some() {
-            mark(marks, &path)?;
+            make_whiteout(whiteouts, &path)?;
         }
     }
     Ok(())

@@ -109,7 +109,7 @@ impl Channel {
     /// Returns `true` if the peer has sent something or closed its end. Does not wait, and does not
     /// consume it.
     #[must_use]
-    pub fn is_spoken_to(&self) -> bool {
+    pub fn has_pending_input(&self) -> bool {
         if self.has_next() {
             return true;
         }

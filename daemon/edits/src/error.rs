@@ -3,7 +3,7 @@
 use crate::near::{Cause, NearestLines, Occurrences, explain};
 use thiserror::Error;
 
-/// Why edits were not applied. `edit` counts from 1.
+/// An error for which edits are not applied. `edit` counts from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EditError {
     /// There are no edits.
@@ -58,7 +58,7 @@ pub enum EditError {
     },
 }
 
-/// Why a patch was refused, and the line of the patch where the problem is.
+/// The problem for which a patch is refused, and its line in the patch.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line} of the patch: {problem}")]
 pub struct PatchError {

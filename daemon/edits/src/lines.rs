@@ -107,13 +107,13 @@ impl<'a> File<'a> {
     }
 
     /// Returns `true` if the file has these lines from line `at` on.
-    pub(crate) fn stands(&self, old: &[Key<'_>], at: usize) -> bool {
+    pub(crate) fn has_lines_at(&self, old: &[Key<'_>], at: usize) -> bool {
         at + old.len() <= self.len()
             && old.iter().enumerate().all(|(index, key)| self.key(at + index) == *key)
     }
 
     /// Returns `true` if a line differs from a key at most in blanks at its end.
-    pub(crate) fn is_alike(&self, key: &Key<'_>, at: usize) -> bool {
+    pub(crate) fn matches_ignoring_trailing_blanks(&self, key: &Key<'_>, at: usize) -> bool {
         let own = self.key(at);
         own.newline == key.newline && without_blanks(own.text) == without_blanks(key.text)
     }

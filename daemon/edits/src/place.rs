@@ -53,7 +53,7 @@ impl File<'_> {
                 false => Err(Problem::Beyond { at: said, lines: self.len() }),
             };
         }
-        if said >= from && self.stands(&old, said) {
+        if said >= from && self.has_lines_at(&old, said) {
             return Ok(said);
         }
         let places = self.places(&old, from, MatchCount::All)?;
@@ -87,7 +87,9 @@ impl File<'_> {
         if end == HunkEnd::OfFile {
             let place = self.len().checked_sub(old.len()).filter(|place| *place >= from);
             let place = place.filter(|place| anchored.is_none_or(|line| *place >= line));
-            let alike = |place: usize| (place..).zip(&old).all(|(at, key)| self.is_alike(key, at));
+            let alike = |place: usize| {
+                (place..).zip(&old).all(|(at, key)| self.matches_ignoring_trailing_blanks(key, at))
+            };
             return match place.filter(|place| alike(*place)) {
                 Some(place) => Ok(place),
                 None => Err(self.no_match(hunk)),
@@ -163,7 +165,10 @@ impl File<'_> {
         let last = (self.len() + 1).saturating_sub(old.len());
         let mut found = None;
         for place in from..last {
-            let same = (place..).zip(old).take_while(|(at, key)| self.is_alike(key, *at)).count();
+            let same = (place..)
+                .zip(old)
+                .take_while(|(at, key)| self.matches_ignoring_trailing_blanks(key, *at))
+                .count();
             self.spend(same + 1)?;
             if same == old.len() && found.replace(place).is_some() {
                 return Ok(None);

@@ -76,10 +76,10 @@ impl FromStr for KernelAudit {
 /// The processes that are started before a request needs them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StartAhead {
-    /// Those of the next session and of each session's next transaction.
+    /// The processes of the next session and of each session's next transaction.
     #[default]
     Always,
-    /// Those of the first session only.
+    /// The processes of the first session only.
     FirstSession,
 }
 
@@ -104,7 +104,7 @@ pub struct Options {
     pub store: Option<PathBuf>,
     /// The use of the kernel's audit.
     pub kernel_audit: KernelAudit,
-    /// Why the kernel's audit could not be enabled, as the outer launcher tells the inner one.
+    /// The error from enabling the kernel's audit, as the outer launcher tells the inner one.
     pub(crate) audit_trouble: Option<String>,
     /// The privilege, as the outer launcher tells the inner one; see `nest`.
     pub(crate) inside: Option<String>,
@@ -124,7 +124,7 @@ pub enum CommandLineAction {
     Help,
 }
 
-/// Why a command line was refused.
+/// An error in the command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     /// The option does not exist.

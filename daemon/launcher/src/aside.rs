@@ -5,7 +5,7 @@ use crate::hierarchy::{LEAF, controllers, hierarchy_v2};
 use std::{fs, io, path::Path};
 
 /// Attributes by which systemd marks a group that it has delegated. Everybody can read the first.
-const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
+const DELEGATE_ATTRIBUTES: [&str; 2] = ["user.delegate", "trusted.delegate"];
 /// The number of times that the move is repeated, since processes may start others meanwhile.
 const ROUNDS: usize = 20;
 
@@ -28,12 +28,12 @@ enum MoveScope {
 /// unavailable.
 ///
 /// This must come before another process is started, which would be in the group too.
-pub(crate) fn step_aside() {
+pub(crate) fn move_to_leaf() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let Ok(parents) = hierarchy_v2(&mounts, &own) else { return };
     let Some((_, group)) = parents.first() else { return };
-    if share_out(group).is_ok() {
+    if enable_controllers(group).is_ok() {
         return;
     }
     let who = if is_delegated(group) || is_ours(group) { MoveScope::All } else { MoveScope::Own };
@@ -41,7 +41,7 @@ pub(crate) fn step_aside() {
     fs::create_dir(&leaf).unwrap_or_default();
     let cleared = (0..ROUNDS).any(|_| {
         let moved = movable(who, group).iter().all(|pid| enter(&leaf, pid).is_ok());
-        moved && share_out(group).is_ok()
+        moved && enable_controllers(group).is_ok()
     });
     if !cleared && enter(group, OWN).is_ok() {
         fs::remove_dir(&leaf).unwrap_or_default();
@@ -81,14 +81,14 @@ fn is_ours(group: &Path) -> bool {
 
 fn is_delegated(group: &Path) -> bool {
     let mut value = [0; 8];
-    MARKS.iter().any(|mark| {
-        let length = rustix::fs::getxattr(group, *mark, &mut value);
+    DELEGATE_ATTRIBUTES.iter().any(|attribute| {
+        let length = rustix::fs::getxattr(group, *attribute, &mut value);
         length.is_ok_and(|length| value.get(..length) == Some(b"1"))
     })
 }
 
 /// Enables the controllers that enforce limits for the groups below a v2 group.
-pub(crate) fn share_out(group: &Path) -> io::Result<()> {
+pub(crate) fn enable_controllers(group: &Path) -> io::Result<()> {
     let wanted: Vec<_> = controllers(group).iter().map(|name| format!("+{name}")).collect();
     fs::write(group.join("cgroup.subtree_control"), wanted.join(" "))
 }
@@ -101,7 +101,7 @@ mod tests {
     fn shares_out_what_a_group_has_and_no_more() {
         let group = tempfile::tempdir().unwrap();
         fs::write(group.path().join("cgroup.controllers"), "cpuset io memory pids\n").unwrap();
-        share_out(group.path()).unwrap();
+        enable_controllers(group.path()).unwrap();
         let shared = fs::read_to_string(group.path().join("cgroup.subtree_control")).unwrap();
         // The kernel would refuse the whole list for one controller that the group does not have.
         assert_eq!(shared, "+memory +pids");

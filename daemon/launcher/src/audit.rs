@@ -32,7 +32,7 @@ const ROOM: u32 = 8192;
 /// The line that a keeper prints when audit is enabled.
 pub(crate) const ON: &str = "on";
 
-/// Why audit is not enabled.
+/// An error from enabling the kernel's audit.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The kernel refused an operation.

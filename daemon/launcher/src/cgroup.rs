@@ -2,7 +2,7 @@
 //! launcher's pid, so that the next launcher can find and delete what a killed one left.
 
 use crate::{
-    aside::share_out,
+    aside::enable_controllers,
     hierarchy::{Parents, hierarchies_v1, hierarchy_v2},
 };
 use palisade_plan::{CgroupFacts, CgroupVersion, Found, HeldLimit, Limits};
@@ -207,13 +207,13 @@ fn prepare(version: CgroupVersion, parents: &Parents, pid: u32) -> Result<Parent
 
 fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<()> {
     if version == CgroupVersion::V2 {
-        share_out(parent)?;
+        enable_controllers(parent)?;
     }
     if !base.is_dir() {
         make_readable(base)?;
     }
     match version {
-        CgroupVersion::V2 => share_out(base),
+        CgroupVersion::V2 => enable_controllers(base),
         CgroupVersion::V1 => Ok(()),
     }
 }

@@ -1,11 +1,11 @@
-//! Why the launcher ended.
+//! The errors with which the launcher ends.
 
 use crate::{privilege::PrivilegeError, spawn::SpawnError, uids::UidsError};
 use palisade_channel::ChannelError;
 use palisade_programs::NotFound;
 use rustix::io::Errno;
 
-/// Why the launcher ended.
+/// An error with which the launcher ends.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
     /// Standard input is not a socket of the right kind.

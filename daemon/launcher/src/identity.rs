@@ -22,14 +22,14 @@ pub(crate) fn of_nobody(privileged: bool) -> Identity {
 
 /// Returns `true` if a user is the launcher's own, which nobody else may be. Root is exempt, since
 /// it can become any user anyway.
-pub(crate) const fn is_launchers(uid: u32, own: u32) -> bool {
+pub(crate) const fn is_launcher_user(uid: u32, own: u32) -> bool {
     uid == own && own != 0
 }
 
 /// Refuses a session of the system's launcher that would run as the launcher's own user. Whatever
 /// the ceiling says, such a session could access the launcher's files and processes.
 pub(crate) fn refuse_own(identity: Identity, privileged: bool) -> Result<(), Refusal> {
-    if privileged && is_launchers(identity.uid, nix::unistd::geteuid().as_raw()) {
+    if privileged && is_launcher_user(identity.uid, nix::unistd::geteuid().as_raw()) {
         return Err(Refusal::Identity(format!(
             "uid {} is the launcher's own, and no session may run as it",
             identity.uid
@@ -134,7 +134,9 @@ mod tests {
 
     #[test]
     fn the_launchers_user_is_nobody_elses_but_root() {
-        assert!(is_launchers(990, 990));
-        assert!(!is_launchers(991, 990) && !is_launchers(0, 990) && !is_launchers(0, 0));
+        assert!(is_launcher_user(990, 990));
+        assert!(
+            !is_launcher_user(991, 990) && !is_launcher_user(0, 990) && !is_launcher_user(0, 0)
+        );
     }
 }

@@ -87,11 +87,11 @@ pub(crate) fn enter(options: &Options) -> Result<LauncherRole, LauncherError> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|e| LauncherError::Kernel("parent death signal", e))?;
         let pulse = Box::new(WatchdogBeat::new(options.pulse));
-        return Ok(LauncherRole::Here(told(settled), None, pulse));
+        return Ok(LauncherRole::Here(parse_privilege(settled), None, pulse));
     }
     // This comes first: nothing started from here on may be in the group whose controllers are
     // distributed.
-    aside::step_aside();
+    aside::move_to_leaf();
     let keeper = match options.kernel_audit {
         KernelAudit::Enable => Some(AuditKeeper::start()),
         KernelAudit::Use | KernelAudit::Off => None,
@@ -158,7 +158,7 @@ fn covers_proc(mountinfo: &str) -> bool {
     places.filter(|place| !ALWAYS_EMPTY.contains(place)).any(|place| place.starts_with("/proc/"))
 }
 
-fn told(settled: &str) -> Privilege {
+fn parse_privilege(settled: &str) -> Privilege {
     if settled == SYSTEM {
         Privilege::system()
     } else {

@@ -98,7 +98,7 @@ impl Privilege {
     }
 }
 
-/// Why the privilege could not be determined or reduced.
+/// An error from determining or reducing the privilege.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The capability sets could not be changed.

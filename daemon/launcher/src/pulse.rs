@@ -63,7 +63,7 @@ impl WatchdogBeat {
         };
         self.last = Some(now);
         if let Some(manager) = &self.manager {
-            return manager.hear(&[beat]);
+            return manager.forward(&[beat]);
         }
         let mut stdout = io::stdout().lock();
         if let Err(error) = stdout.write_all(&[beat]).and_then(|()| stdout.flush()) {
@@ -114,19 +114,19 @@ impl ServiceManager {
                     return;
                 }
             };
-            self.hear(said);
+            self.forward(said);
         }
     }
 
     /// Translates beats into notifications.
-    fn hear(&self, said: &[u8]) {
+    fn forward(&self, said: &[u8]) {
         if said.contains(&READY) {
-            self.tell("READY=1\nSTATUS=ready to start cells");
+            self.notify("READY=1\nSTATUS=ready to start cells");
         }
-        self.tell("WATCHDOG=1");
+        self.notify("WATCHDOG=1");
     }
 
-    fn tell(&self, state: &str) {
+    fn notify(&self, state: &str) {
         if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
             eprintln!("palisade-launcher: the service manager could not be notified: {error}");
         }

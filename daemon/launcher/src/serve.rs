@@ -185,7 +185,7 @@ impl Launcher {
                 .as_raw(),
         };
         if let Some(name) = user
-            && identity::is_launchers(allowed, rustix::process::geteuid().as_raw())
+            && identity::is_launcher_user(allowed, rustix::process::geteuid().as_raw())
         {
             return Err(LauncherError::SharedUser(name.to_owned()));
         }

@@ -10,7 +10,7 @@ use crate::{
 use palisade_plan::{
     Facts, LaunchPlan, Role, Runs, Step, StepError, Upper,
     cell::{Report, Setup},
-    launcher::{Refusal, SessionNumber, Whose},
+    launcher::{Refusal, SessionNumber, SessionOwner},
     steps,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -36,7 +36,7 @@ enum RequestedRunners {
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    whose: Whose,
+    whose: SessionOwner,
     plan: LaunchPlan,
     runs: Runs,
     pub(crate) files: Option<Process>,
@@ -61,7 +61,7 @@ impl Session {
     pub(crate) fn start(
         number: SessionNumber,
         blank: PrestartedSession,
-        (whose, plan): (Whose, LaunchPlan),
+        (whose, plan): (SessionOwner, LaunchPlan),
         runs: Runs,
         facts: &Facts,
         channels: &[OwnedFd],
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    pub(crate) const fn whose(&self) -> Whose {
+    pub(crate) const fn whose(&self) -> SessionOwner {
         self.whose
     }
 
@@ -165,7 +165,7 @@ impl Session {
 
     /// Receives the cell's report that its namespaces are created; returns the runners that waited
     /// for it.
-    pub(crate) fn hear(&mut self) -> Vec<RunnerRequest> {
+    pub(crate) fn receive_report(&mut self) -> Vec<RunnerRequest> {
         let Some(files) = &self.files else { return Vec::new() };
         match files.control.receive::<Report>() {
             Ok(Some((Report::Prepared, namespaces))) => {
@@ -280,7 +280,7 @@ impl Session {
     }
 
     /// Takes the directories on disk of transactions that have ended.
-    pub(crate) fn take_left(&mut self) -> Vec<String> {
+    pub(crate) fn take_ended_directories(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left)
     }
 
@@ -289,7 +289,7 @@ impl Session {
     pub(crate) fn end_now(mut self) -> Vec<String> {
         self.kill();
         self.processes().for_each(Process::collect);
-        let mut left = self.take_left();
+        let mut left = self.take_ended_directories();
         left.extend(self.runners.iter_mut().filter_map(|runner| runner.stored.take()));
         self.remove();
         left

@@ -11,7 +11,7 @@ pub(crate) const OPTION: &str = "--session-uids";
 /// The files that assign ids on the host.
 const FILES: [&str; 4] = ["/etc/passwd", "/etc/group", "/etc/subuid", "/etc/subgid"];
 
-/// Why the uids can not be used.
+/// The reason that a range of uids can not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UidsError {
     /// Somebody has one of the uids.

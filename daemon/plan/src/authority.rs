@@ -29,7 +29,7 @@ pub const AUTHORITY_NAME: &str = "Palisade session authority";
 /// Most bytes of an authority's certificate.
 const MAX_CERTIFICATE: usize = 8 * 1024;
 
-/// Why bytes are not the certificate of an authority.
+/// The reason that bytes are not the certificate of an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
     /// The bytes are too many.

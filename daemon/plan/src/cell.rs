@@ -7,7 +7,7 @@ use crate::{
     launcher::SessionNumber,
     parts::ActPart,
     record::Recorded,
-    search::{Choice, Glob, Globbed, Grep, Grepped},
+    search::{Choice, Glob, GlobResult, Grep, GrepResult},
 };
 use bincode::{Decode, Encode};
 
@@ -337,7 +337,7 @@ pub enum Form {
 
 /// The conversion that was made of a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Made {
+pub enum Conversion {
     /// Not at all: they are the file's own.
     AsIs,
     /// To the text of a notebook's cells.
@@ -347,7 +347,7 @@ pub enum Made {
     },
     /// Not at all, because the file is not a notebook.
     NoNotebook {
-        /// Why it is not a notebook.
+        /// The reason that it is not a notebook.
         why: String,
     },
 }
@@ -368,7 +368,7 @@ pub enum FileReply {
         /// Permission bits.
         mode: u32,
         /// The conversion that was made of the bytes.
-        made: Made,
+        made: Conversion,
     },
     /// The present state of a path that a change would replace. A file's `Content` follows, with
     /// exactly as many bytes as it has.
@@ -399,7 +399,7 @@ pub enum FileReply {
         /// The path with links resolved, as far as it exists.
         real: Path,
         /// The entry at the path; `None` if the path does not exist.
-        found: Option<Box<Looked>>,
+        found: Option<Box<EntryDetails>>,
     },
     /// The current operation was abandoned.
     Abandoned,
@@ -411,9 +411,9 @@ pub enum FileReply {
         done: u64,
     },
     /// The result of a search for files.
-    Globbed(Box<Globbed>),
+    Globbed(Box<GlobResult>),
     /// The result of a search for lines.
-    Grepped(Box<Grepped>),
+    Grepped(Box<GrepResult>),
     /// The result of a search for hidden names. Descriptors: the names found and, if it was asked
     /// for, a result to store. Only a cell with the same workspace and names can use either.
     Scanned {
@@ -429,7 +429,7 @@ pub enum FileReply {
 
 /// The entry at a path, in enough detail to notice later that it has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Looked {
+pub struct EntryDetails {
     /// The type of the entry.
     pub kind: EntryKind,
     /// The device number.
@@ -482,7 +482,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// Why a file tool failed.
+/// The failure of a file tool.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FileError {
     /// The kind of failure, for programs.

@@ -43,9 +43,9 @@ pub struct Change {
 /// The depth of the evidence that is collected about what existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum EvidenceDepth {
-    /// Only which files existed.
+    /// The paths of the files that existed.
     Paths,
-    /// Which files existed, and where their bytes are kept: in git, or in new files with the same
+    /// The paths, and the places where their bytes are kept: in git, or in new files with the same
     /// bytes.
     Full,
 }
@@ -234,15 +234,15 @@ pub enum Before {
         /// The file.
         path: Path,
         /// The file's present mode, size and time.
-        was: Past,
+        was: InodeState,
         /// SHA-256 of its present contents, if they can be read.
         digest: Option<[u8; 32]>,
     },
 }
 
-/// The earlier state of a regular file that is still the same inode.
+/// The state of a regular file, to be restored in the same inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Past {
+pub struct InodeState {
     /// Permission bits.
     pub mode: u32,
     /// Size in bytes; anything beyond was appended.
@@ -279,7 +279,7 @@ pub enum Restoration {
         /// The fingerprint of what the change left there; anything else is a conflict.
         expect: Print,
         /// The earlier state.
-        was: Past,
+        was: InodeState,
     },
 }
 

@@ -18,7 +18,7 @@ pub const MAX_DESCRIPTORS: usize = 36;
 /// descriptors sent with it.
 pub const HEADER: usize = 5;
 
-/// Why bytes are not a valid message.
+/// The reason that bytes are not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// The message is over the limit.

@@ -4,7 +4,7 @@
 use crate::{
     Path,
     change::Version,
-    parts::{ENTRY, Listed, parts},
+    parts::{ENTRY, ListEntry, parts},
 };
 use bincode::{Decode, Encode};
 
@@ -12,7 +12,7 @@ use bincode::{Decode, Encode};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Evidence {
     /// Files and other entries that existed before and were moved, replaced or deleted.
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<EarlierEntry>,
     /// New files that have the bytes of something in `earlier`.
     pub copies: Vec<NewCopy>,
     /// Repositories whose own files the change touches.
@@ -25,7 +25,7 @@ pub struct Evidence {
 
 /// Something that existed before a change and is not unchanged at its path afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Earlier {
+pub struct EarlierEntry {
     /// The earlier path.
     pub path: Path,
     /// The type of the entry.
@@ -188,14 +188,14 @@ pub struct PlantedPath {
 impl Evidence {
     /// Returns an upper bound for the bytes that the evidence takes in messages.
     #[must_use]
-    pub fn told(&self) -> usize {
+    pub fn max_encoded_len(&self) -> usize {
         let Self { earlier, copies, repositories, plants, ignore_files } = self;
         let lists = [
-            earlier.iter().map(Listed::told).sum::<usize>(),
-            copies.iter().map(Listed::told).sum(),
-            repositories.iter().map(Listed::told).sum(),
-            plants.iter().map(Listed::told).sum(),
-            ignore_files.iter().map(Listed::told).sum(),
+            earlier.iter().map(ListEntry::max_encoded_len).sum::<usize>(),
+            copies.iter().map(ListEntry::max_encoded_len).sum(),
+            repositories.iter().map(ListEntry::max_encoded_len).sum(),
+            plants.iter().map(ListEntry::max_encoded_len).sum(),
+            ignore_files.iter().map(ListEntry::max_encoded_len).sum(),
         ];
         lists.iter().sum()
     }
@@ -249,8 +249,8 @@ pub fn git_directory(path: &[u8]) -> Option<&[u8]> {
     None
 }
 
-impl Listed for Earlier {
-    fn told(&self) -> usize {
+impl ListEntry for EarlierEntry {
+    fn max_encoded_len(&self) -> usize {
         let git = match &self.git {
             GitEvidence::None => 0,
             GitEvidence::Internal { git_dir, .. } => git_dir.0.len(),
@@ -263,20 +263,20 @@ impl Listed for Earlier {
     }
 }
 
-impl Listed for NewCopy {
-    fn told(&self) -> usize {
+impl ListEntry for NewCopy {
+    fn max_encoded_len(&self) -> usize {
         self.path.0.len() + ENTRY
     }
 }
 
-impl Listed for PlantedPath {
-    fn told(&self) -> usize {
+impl ListEntry for PlantedPath {
+    fn max_encoded_len(&self) -> usize {
         self.path.0.len() + self.reader.len() + ENTRY
     }
 }
 
-impl Listed for RepositoryChange {
-    fn told(&self) -> usize {
+impl ListEntry for RepositoryChange {
+    fn max_encoded_len(&self) -> usize {
         let losses = self.losses.iter().map(|loss| match loss {
             RepositoryLoss::Commit { reference, id } | RepositoryLoss::Branch { reference, id } => {
                 reference.len() + id.len()

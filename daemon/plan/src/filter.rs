@@ -110,7 +110,7 @@ impl Instruction {
     }
 }
 
-/// Why no filter could be assembled.
+/// An error from assembling a filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// There are no rules, so nothing would be allowed.

@@ -15,7 +15,7 @@ pub const MAX_HOST_NAME: usize = 253;
 /// Most bytes of a label, which is a part of a host name between dots.
 const MAX_LABEL: usize = 63;
 
-/// Why a text is not a host name.
+/// The reason that a text is not a host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostNameError {
     /// The text is empty.

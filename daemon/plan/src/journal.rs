@@ -4,7 +4,7 @@
 //!
 //! Paths are relative to the workspace. Names are relative to the directory that holds the journal.
 
-use crate::change::Past;
+use crate::change::InodeState;
 use bincode::{Decode, Encode};
 
 /// The version of the journal's format. A journal with another version is left alone.
@@ -103,8 +103,8 @@ pub enum JournalEntry {
         /// The file's inode.
         ino: u64,
         /// Mode, size and time before.
-        old: Past,
+        old: InodeState,
         /// Mode, size and time afterwards.
-        new: Past,
+        new: InodeState,
     },
 }

@@ -8,7 +8,7 @@ pub type SessionNumber = u32;
 
 /// The owner of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Whose {
+pub enum SessionOwner {
     /// The client at the other end of the first descriptor.
     Client,
     /// The daemon itself, to try out what a session can do. It runs as nobody, or as the user whose
@@ -38,7 +38,7 @@ pub enum Request {
         /// The session's number: chosen by the broker, never used twice.
         session: SessionNumber,
         /// The owner of the session.
-        whose: Whose,
+        whose: SessionOwner,
         /// The confinement to enforce.
         plan: Box<LaunchPlan>,
     },
@@ -120,7 +120,7 @@ pub enum Reply {
     },
 }
 
-/// Why the launcher refuses a request.
+/// The reason that the launcher refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Refusal {
     /// A required layer is missing on this host.

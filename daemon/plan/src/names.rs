@@ -4,7 +4,7 @@
 mod kept;
 mod pattern;
 
-pub use kept::{Kept, KeptDirectory};
+pub use kept::{StoredDirectory, StoredScan};
 pub use pattern::{Kind, Pattern, PatternError};
 
 use bincode::{Decode, Encode};
@@ -40,7 +40,7 @@ pub struct Matcher {
 
 /// Matchers for hidden and for protected names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Veil {
+pub struct NameMatchers {
     /// The hidden names.
     pub hidden: Matcher,
     /// The protected names.
@@ -55,7 +55,7 @@ impl Names {
     }
 }
 
-impl Veil {
+impl NameMatchers {
     /// Parses the patterns.
     ///
     /// # Errors

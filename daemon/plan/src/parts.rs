@@ -10,60 +10,66 @@ use bincode::{Decode, Encode};
 pub const MOST_EFFECTS: usize = 100_000;
 
 /// Most bytes that the effects of one change take as messages.
-pub const MOST_TOLD: usize = 48 * 1024 * 1024;
+pub const MOST_REPORT_BYTES: usize = 48 * 1024 * 1024;
 
 /// Most bytes of one part of a list.
 const PART: usize = 1024 * 1024;
 
 /// An entry of a list that may be too long for one message.
-pub trait Listed {
+pub trait ListEntry {
     /// Returns an upper bound for the bytes that the entry takes in a message.
-    fn told(&self) -> usize;
+    fn max_encoded_len(&self) -> usize;
 }
 
 /// Bytes that an entry takes besides its names, at most.
 pub(crate) const ENTRY: usize = 192;
 
-impl Listed for Path {
-    fn told(&self) -> usize {
+impl ListEntry for Path {
+    fn max_encoded_len(&self) -> usize {
         self.0.len() + ENTRY
     }
 }
 
-impl Listed for (Path, Version) {
-    fn told(&self) -> usize {
-        self.0.told()
+impl ListEntry for (Path, Version) {
+    fn max_encoded_len(&self) -> usize {
+        self.0.max_encoded_len()
     }
 }
 
-impl Listed for (Path, Print) {
-    fn told(&self) -> usize {
-        self.0.told() + self.1.told()
+impl ListEntry for (Path, Print) {
+    fn max_encoded_len(&self) -> usize {
+        self.0.max_encoded_len() + self.1.max_encoded_len()
     }
 }
 
-impl Listed for Print {
-    fn told(&self) -> usize {
-        if let Self::Symlink { target } = self { target.told() } else { ENTRY }
+impl ListEntry for Print {
+    fn max_encoded_len(&self) -> usize {
+        if let Self::Symlink { target } = self { target.max_encoded_len() } else { ENTRY }
     }
 }
 
-impl Listed for Effect {
-    fn told(&self) -> usize {
+impl ListEntry for Effect {
+    fn max_encoded_len(&self) -> usize {
         let from = self.kind.moved_from().map_or(0, |from| from.0.len());
-        self.path.told() + from + self.print.told()
+        self.path.max_encoded_len() + from + self.print.max_encoded_len()
     }
 }
 
-impl Listed for Restoration {
-    fn told(&self) -> usize {
+impl ListEntry for Restoration {
+    fn max_encoded_len(&self) -> usize {
         match self {
             Self::Put { path, expect, state } => {
-                let target = if let State::Symlink { target } = state { target.told() } else { 0 };
-                path.told() + expect.told() + target
+                let target = if let State::Symlink { target } = state {
+                    target.max_encoded_len()
+                } else {
+                    0
+                };
+                path.max_encoded_len() + expect.max_encoded_len() + target
             }
-            Self::Rename { from, to, expect } => from.told() + to.told() + expect.told(),
-            Self::Revert { path, expect, .. } => path.told() + expect.told(),
+            Self::Rename { from, to, expect } => {
+                from.max_encoded_len() + to.max_encoded_len() + expect.max_encoded_len()
+            }
+            Self::Revert { path, expect, .. } => path.max_encoded_len() + expect.max_encoded_len(),
         }
     }
 }
@@ -71,14 +77,14 @@ impl Listed for Restoration {
 /// Splits a list into parts that each fit into a message. There is always at least one part, which
 /// may be empty.
 #[must_use]
-pub fn parts<T: Listed>(list: Vec<T>) -> Vec<Vec<T>> {
+pub fn parts<T: ListEntry>(list: Vec<T>) -> Vec<Vec<T>> {
     let mut parts = vec![Vec::new()];
     let mut size = 0_usize;
     for one in list {
-        let told = one.told();
-        size = size.saturating_add(told);
+        let length = one.max_encoded_len();
+        size = size.saturating_add(length);
         if size > PART {
-            size = told;
+            size = length;
             parts.push(Vec::new());
         }
         if let Some(last) = parts.last_mut() {

@@ -91,7 +91,7 @@ const PACKAGES: [&str; 2] = ["node_modules", "site-packages"];
 
 impl PlantName {
     /// Returns `true` if the name is one of git's own, which also counts inside packages.
-    fn is_gits(&self) -> bool {
+    fn is_git_name(&self) -> bool {
         self.parts.first() == Some(&".git")
     }
 
@@ -115,8 +115,8 @@ impl PlantName {
 /// they restrict.
 #[must_use]
 pub fn plant_patterns() -> Vec<String> {
-    let patterns = |is_gits: bool| {
-        PLANTS.iter().filter(move |plant| plant.is_gits() == is_gits).map(PlantName::pattern)
+    let patterns = |is_git: bool| {
+        PLANTS.iter().filter(move |plant| plant.is_git_name() == is_git).map(PlantName::pattern)
     };
     let packages = PACKAGES.iter().map(|name| format!("!**/{name}/**"));
     patterns(false).chain(packages).chain(patterns(true)).collect()
@@ -145,7 +145,7 @@ pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> 
     if last.ends_with(b".sample") && above.last() == Some(&b"hooks".as_slice()) {
         return None;
     }
-    let found = PLANTS.iter().filter(|plant| plant.is_gits() || !is_in_package).find(|plant| {
+    let found = PLANTS.iter().filter(|plant| plant.is_git_name() || !is_in_package).find(|plant| {
         let count = plant.parts.len();
         let is_within = names.windows(count).any(|there| plant.begins(there));
         let is_above = plant_type == PlantType::SymbolicLink
@@ -199,7 +199,7 @@ mod tests {
                 (name.clone(), true),
                 (format!("a/b/{name}"), true),
                 (format!("{name}/below"), true),
-                (format!("node_modules/a/{name}"), plant.is_gits()),
+                (format!("node_modules/a/{name}"), plant.is_git_name()),
             ] {
                 let read = plant_reader(path.as_bytes(), PlantType::Other).is_some();
                 let is_protected = matcher.covers(path.as_bytes(), Kind::Either).is_some();

@@ -38,7 +38,7 @@ pub struct CellReceipt {
     pub workspace: crate::Path,
     /// The place where a transaction's writes are stored; `None` outside a transaction.
     pub upper: Option<crate::Upper>,
-    /// Why no overlay can be mounted on the workspace, if that is known and allowed.
+    /// The reason that no overlay can be mounted on the workspace, if that is known and allowed.
     pub uncovered: Option<String>,
     /// The number of the audit session that the kernel's records of system calls show for the
     /// process and all that it starts. `None` if it does not have its own.
@@ -80,6 +80,6 @@ pub struct HeldLimit {
 pub struct Absent {
     /// The layer.
     pub layer: Layer,
-    /// Why it is missing.
+    /// The reason that it is missing.
     pub why: String,
 }

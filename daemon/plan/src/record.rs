@@ -91,7 +91,7 @@ impl TargetKind {
 
 /// One use of a path or an address, recorded once however often it happened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub struct Noted {
+pub struct RecordedUse {
     /// The use that was made of it.
     pub right: Right,
     /// An absolute path, or an address with its port. Links on the way to a path are recorded
@@ -103,7 +103,7 @@ pub struct Noted {
 
 /// The amounts of the limited resources that were used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Used {
+pub struct ResourceUsage {
     /// Most resident memory of a single process, in bytes.
     pub memory_bytes: u64,
     /// Most processes counted at once; they are counted whenever one of them executes a program.
@@ -116,9 +116,9 @@ pub struct Used {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Recorded {
     /// The recorded uses, each once, sorted.
-    pub noted: Vec<Noted>,
+    pub noted: Vec<RecordedUse>,
     /// The number of accesses that were not recorded because there were too many.
     pub lost: u64,
     /// The amounts of the limited resources that were used.
-    pub used: Used,
+    pub used: ResourceUsage,
 }

@@ -43,7 +43,7 @@ pub struct Grep {
     /// True if a match may span several lines.
     pub multiline: bool,
     /// The kind of result to report.
-    pub wanted: Wanted,
+    pub wanted: SearchReport,
     /// Most matching lines to return, or most files if only files are wanted.
     pub limit: u64,
     /// Most bytes of a file; larger files are skipped.
@@ -61,7 +61,7 @@ pub enum Syntax {
 
 /// The kind of result that a search reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Wanted {
+pub enum SearchReport {
     /// The matching lines, with context.
     Lines {
         /// Lines of context before each match.
@@ -77,11 +77,11 @@ pub enum Wanted {
 
 /// The result of a search by name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Globbed {
+pub struct GlobResult {
     /// The real path of the directory, with links resolved.
     pub real: Path,
     /// The files, newest first; files of the same age are sorted by path.
-    pub files: Vec<Aged>,
+    pub files: Vec<AgedFile>,
     /// The number of matching files in all.
     pub total: u64,
     /// True if the search could not look at everything.
@@ -90,7 +90,7 @@ pub struct Globbed {
 
 /// A file with its age.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Aged {
+pub struct AgedFile {
     /// The path relative to the directory searched.
     pub path: Path,
     /// Modification time, in seconds and nanoseconds.
@@ -101,7 +101,7 @@ pub struct Aged {
 
 /// The result of a search in files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Grepped {
+pub struct GrepResult {
     /// The real path of the directory or file searched, with links resolved.
     pub real: Path,
     /// The matching files, sorted by the bytes of their paths.
@@ -113,14 +113,14 @@ pub struct Grepped {
     /// The number of files that were searched.
     pub searched: u64,
     /// The numbers of files that were skipped, by reason.
-    pub skipped: Skipped,
+    pub skipped: SkippedFiles,
     /// True if the search could not look at everything.
     pub more: bool,
 }
 
 /// Numbers of files that were skipped, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Skipped {
+pub struct SkippedFiles {
     /// Files that are not text.
     pub binary: u64,
     /// Files that are too large, or have a line that is too large.

@@ -335,7 +335,7 @@ impl Step {
 /// The devices in `/dev` that every program may expect.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Why no list of steps can be made.
+/// An error from making the list of steps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The plan requires a layer that the host does not have.

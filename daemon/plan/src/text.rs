@@ -3,7 +3,7 @@
 /// Returns `true` if a character moves the cursor, ends the line or reverses the text after it.
 /// Names and messages show it escaped, so that the reader sees what is really there.
 #[must_use]
-pub fn steers(letter: char) -> bool {
+pub fn is_control_or_bidi(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
@@ -16,12 +16,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_letters_from_what_steers_them() {
+    fn control_characters_and_bidi_controls_are_not_letters() {
         for letter in ['\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}'] {
-            assert!(steers(letter), "{letter:?}");
+            assert!(is_control_or_bidi(letter), "{letter:?}");
         }
         for letter in ['a', ' ', 'ü', 'ש', '漢', '\u{200d}', '🙂'] {
-            assert!(!steers(letter), "{letter:?}");
+            assert!(!is_control_or_bidi(letter), "{letter:?}");
         }
     }
 }

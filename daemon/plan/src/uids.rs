@@ -64,7 +64,7 @@ impl fmt::Display for UidRange {
     }
 }
 
-/// Why a text is not a valid range.
+/// The reason that a text is not a valid range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
     /// The text is not two numbers in order.

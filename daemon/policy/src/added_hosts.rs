@@ -7,7 +7,7 @@ use crate::{
 };
 use palisade_plan::egress::{MAX_DIRECT_PORTS, can_be_direct};
 
-/// Why a session does not get a host that its client wants.
+/// The reason that a session does not get a host that its client wants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddedHostError {
     /// The text is not an entry of `net.allow`.

@@ -131,7 +131,7 @@ pub fn widening(name: &str, observe: Option<&str>, additions: &[Addition]) -> St
 
 /// Returns the text with the expected decision of the test at a position reversed.
 #[must_use]
-pub fn turned(text: &str, at: &Origin) -> Option<String> {
+pub fn with_reversed_decision(text: &str, at: &Origin) -> Option<String> {
     let begin: usize = text.split_inclusive('\n').take(at.line.checked_sub(1)?).map(str::len).sum();
     let line = text.get(begin..)?;
     let column = line.char_indices().nth(at.column.checked_sub(1)?)?.0;

@@ -287,8 +287,9 @@ impl DifferenceList {
     }
 
     fn rules(&mut self, a: &[WithOrigin<Rule>], b: &[WithOrigin<Rule>]) {
-        let has =
-            |rules: &[WithOrigin<Rule>], rule: &Rule| rules.iter().any(|r| r.value.same(rule));
+        let has = |rules: &[WithOrigin<Rule>], rule: &Rule| {
+            rules.iter().any(|r| r.value.is_equivalent(rule))
+        };
         let way = |rule: &Rule, there: (Direction, Direction)| match rule.verdict {
             Verdict::Allow => there.0,
             Verdict::Ask | Verdict::Deny => there.1,
@@ -371,7 +372,7 @@ mod tests {
         let guarded = told("workspace", "guarded");
         assert!(guarded.contains(&"Less fs.protect: with **/.git/config".to_owned()));
         assert!(guarded.iter().all(|line| line.starts_with("Less fs.")), "{guarded:#?}");
-        let hidden = |name| crate::names::told(&get(name).settings.fs.hide);
+        let hidden = |name| crate::names::to_lists(&get(name).settings.fs.hide);
         assert_eq!(hidden("guarded"), hidden("readonly"));
         let strict = told("readonly", "strict");
         assert!(strict.contains(&"Less ask: destructive → always".to_owned()), "{strict:#?}");

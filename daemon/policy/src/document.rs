@@ -107,7 +107,7 @@ impl<'a> Document<'a> {
         let (at, value) = (self.origin(span.start + shift), value.trim_matches('"'));
         let suggestion = match keys::find(key).map(|key| key.takes) {
             Some(AcceptedValues::Words(words)) => keys::nearest(value, words.iter().copied())
-                .map_or_else(|| format!("the values are {}", words.join(", ")), meant),
+                .map_or_else(|| format!("the values are {}", words.join(", ")), suggestion),
             Some(AcceptedValues::Names | AcceptedValues::Value) | None => String::new(),
         };
         let why = error.message().split(", expected one of").next().unwrap_or_default();
@@ -122,7 +122,7 @@ impl<'a> Document<'a> {
             let (known, section) = (keys::find(&path), keys::is_section(&path));
             if known.is_none() && !section {
                 let at = self.origin(name.span().start);
-                return Err(invalid(at, &path, "unknown key", keys::meant(&path)));
+                return Err(invalid(at, &path, "unknown key", keys::suggestion(&path)));
             }
             self.keys.push(KeyPosition {
                 path: path.clone(),
@@ -180,6 +180,6 @@ pub(crate) fn invalid(
     ProfileError::Invalid { at: Box::new(at), key: key.to_owned(), why, suggestion }
 }
 
-fn meant(word: &str) -> String {
+fn suggestion(word: &str) -> String {
     format!("did you mean {word:?}?")
 }

@@ -25,7 +25,7 @@ pub struct Facts {
     pub is_assessed: bool,
 }
 
-/// Which findings need approval before a call runs. The others wait until its effects are known.
+/// The findings that need approval before a call runs. The others wait until its effects are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UpFront {
     /// Every finding of one of the [`ASKED_KINDS`].

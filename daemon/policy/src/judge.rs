@@ -32,18 +32,18 @@ pub struct Grant {
     findings: Vec<Finding>,
     checkpoint: Option<Checkpoint>,
     /// True if a rule of the profile allows the call.
-    ruled: bool,
+    allowed_by_rule: bool,
 }
 
 impl Grant {
     pub(crate) const fn new(tool: ToolName, findings: Vec<Finding>) -> Self {
-        Self { tool, findings, checkpoint: None, ruled: false }
+        Self { tool, findings, checkpoint: None, allowed_by_rule: false }
     }
 
     /// Returns `true` if an approver or a rule approved the losses that the findings name.
     #[must_use]
     pub const fn approves_losses(&self) -> bool {
-        self.ruled || self.checkpoint.is_some()
+        self.allowed_by_rule || self.checkpoint.is_some()
     }
 
     /// Returns the tool that may run.
@@ -89,7 +89,7 @@ impl Question {
     ///
     /// # Errors
     /// The unchanged request, if a rule or a stricter ask mode requires approval.
-    pub fn tried(self) -> Result<Grant, Self> {
+    pub fn allow_trial_run(self) -> Result<Grant, Self> {
         let mode = format!("ask = {:?}", ask_name(Ask::Destructive));
         if self.rule == mode { Ok(Grant::new(self.tool, self.findings)) } else { Err(self) }
     }
@@ -116,7 +116,7 @@ impl Question {
     #[must_use]
     pub fn approved(self, checkpoint: Checkpoint) -> Grant {
         let checkpoint = Some(checkpoint);
-        Grant { tool: self.tool, findings: self.findings, checkpoint, ruled: false }
+        Grant { tool: self.tool, findings: self.findings, checkpoint, allowed_by_rule: false }
     }
 
     /// Turns the request into a refusal, because no approver is connected.
@@ -282,7 +282,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         }
         // A session with a stricter ask mode than the profile still needs approval.
         Ruling::Allow if ask <= profile.ask() => {
-            return Judgement::Allow(Grant { ruled: true, ..Grant::new(name, findings) });
+            return Judgement::Allow(Grant { allowed_by_rule: true, ..Grant::new(name, findings) });
         }
         Ruling::Allow | Ruling::Silent => {}
     }

@@ -143,7 +143,7 @@ pub(crate) fn is_section(path: &str) -> bool {
 }
 
 /// Suggests what was meant by an unknown key.
-pub(crate) fn meant(path: &str) -> String {
+pub(crate) fn suggestion(path: &str) -> String {
     let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
     let of = |key: &&Key| key.path.rsplit_once('.').map_or("", |(section, _)| section) == section;
     let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
@@ -209,7 +209,7 @@ mod tests {
             ("fs.ask", "`ask` belongs at the top, before any section"),
             ("who.shoesize", "the keys in [who] are uid, gid, unit"),
         ] {
-            assert_eq!(meant(typed), meant_, "{typed}");
+            assert_eq!(suggestion(typed), meant_, "{typed}");
         }
     }
 

@@ -97,7 +97,7 @@ impl Needs {
         match target(scene, entry, path, access) {
             ProfileEntry::Etc(name) => add(self.etc.entry(name).or_default(), wanted, access),
             ProfileEntry::Path(at) => add(self.paths.entry(at).or_default(), wanted, access),
-            ProfileEntry::Looked => self.looked.push(path.to_owned()),
+            ProfileEntry::LookedUp => self.looked_up.push(path.to_owned()),
             ProfileEntry::Between => {}
         }
     }
@@ -144,11 +144,12 @@ impl Needs {
     /// Removes entries that another entry covers. Adds directories that were only listed or looked
     /// up, if no entry is inside or above them.
     fn merge(&mut self) {
-        general::crowded(&mut self.paths);
-        for path in std::mem::take(&mut self.looked) {
+        general::merge_crowded(&mut self.paths);
+        for path in std::mem::take(&mut self.looked_up) {
             let there = |at: &PathBuf| at.starts_with(&path) || path.starts_with(at);
             if !self.paths.keys().any(there) {
-                let need = Need { reach: Some(PathAccess::Read), looked: true, ..Need::default() };
+                let need =
+                    Need { reach: Some(PathAccess::Read), lookup_only: true, ..Need::default() };
                 self.paths.insert(path, need);
             }
         }

@@ -50,7 +50,7 @@ mod written;
 
 pub use act::{Act, Decision};
 pub use added_hosts::AddedHostError;
-pub use amend::{Addition, amended, merged, turned, widening};
+pub use amend::{Addition, amended, merged, widening, with_reversed_decision};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
 pub use effects::{CONFLICT, entries_of, judge_effects};

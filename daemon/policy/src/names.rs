@@ -130,7 +130,7 @@ fn texts(list: &PatternList) -> Vec<&str> {
 }
 
 /// Converts the lists to the form in which the cell receives them.
-pub(crate) fn told(lists: &[PatternList]) -> Vec<NameList> {
+pub(crate) fn to_lists(lists: &[PatternList]) -> Vec<NameList> {
     let list =
         |list: &PatternList| NameList(list.0.iter().map(|said| said.value.0.clone()).collect());
     lists.iter().map(list).collect()
@@ -142,10 +142,10 @@ pub(crate) fn place(said: &WithOrigin<NameEntry>) -> String {
 }
 
 /// Returns the entry that decides about a path, which is relative to the workspace.
-pub(crate) fn deciding<'a>(
+pub(crate) fn deciding_entry<'a>(
     lists: &'a [PatternList],
     path: &[u8],
 ) -> Option<&'a WithOrigin<NameEntry>> {
-    let hit = Matcher::new(&told(lists)).ok()?.covers(path, Kind::Either)?;
+    let hit = Matcher::new(&to_lists(lists)).ok()?.covers(path, Kind::Either)?;
     lists.get(hit.list)?.0.get(hit.pattern)
 }

@@ -10,7 +10,7 @@ use palisade_protocol::{AuditOperation, Denial, ToolSpec};
 #[must_use]
 pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) -> Option<Denial> {
     profile.observed_under()?;
-    let would = explain(profile.meant(), scene, act, target).ok()?;
+    let would = explain(profile.as_written(), scene, act, target).ok()?;
     let holds = explain(profile, scene, act, target).ok()?;
     let moved = holds.place == TargetOwner::Host && would.place == TargetOwner::Session;
     match (holds.decision, would.decision) {
@@ -21,7 +21,7 @@ pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) ->
         // The access would be allowed, but in a private directory of the session instead of the
         // host's.
         (Decision::Allow, Decision::Allow) if moved => {
-            on_host(profile.meant(), scene, would).denial()
+            on_host(profile.as_written(), scene, would).denial()
         }
         (Decision::Allow, Decision::Allow) => None,
     }
@@ -31,7 +31,7 @@ pub fn would_refuse(profile: &Profile, scene: &Scene, act: Act, target: &str) ->
 #[must_use]
 pub fn would_refuse_tool(profile: &Profile, tool: &ToolSpec) -> Option<Denial> {
     profile.observed_under()?;
-    let meant = profile.meant();
+    let meant = profile.as_written();
     let deletes = tool.metadata.audit_operation == AuditOperation::Delete;
     let (rule, remedy) = if !meant.allows_tool(tool) && profile.allows_tool(tool) {
         ("tools.allow", format!("add {:?} to tools.allow", tool.name.as_str()))
@@ -90,7 +90,7 @@ command = ["git", "push"]
         let tried = set.get("tried").unwrap();
         assert_eq!(tried.observed_under(), Some("workspace"));
         // The workspace access of the base applies, and not that of the observed profile.
-        assert!(tried.writes_workspace() && !tried.meant().writes_workspace());
+        assert!(tried.writes_workspace() && !tried.as_written().writes_workspace());
         let would = would_refuse(tried, &scene(), Act::Write, "/w/file").unwrap();
         assert_eq!((would.layer.as_str(), would.target.as_str()), ("mount", "/w/file"));
         assert_eq!(would_refuse(tried, &scene(), Act::Read, "/w/file"), None);
@@ -117,7 +117,7 @@ command = ["git", "push"]
         assert_eq!(would_refuse(set.get("strict").unwrap(), &scene(), Act::Write, "/w/x"), None);
         let printed = tried.canonical().unwrap();
         assert!(printed.starts_with("version = 1\nobserve = \"workspace\"\n"), "{printed}");
-        assert_ne!(tried.digest(), tried.meant().digest());
+        assert_ne!(tried.digest(), tried.as_written().digest());
     }
 
     #[test]

@@ -134,8 +134,8 @@ impl Profile {
             transactions: settings.transactions.kept(),
             recording: Recording::No,
             names: Names {
-                hide: names::told(&settings.fs.hide),
-                protect: names::told(&settings.fs.protect),
+                hide: names::to_lists(&settings.fs.hide),
+                protect: names::to_lists(&settings.fs.protect),
             },
             // The code that opens the session knows whether there are kernel records, and sets
             // this.

@@ -84,7 +84,7 @@ pub struct PresetHost {
     pub entry: String,
     /// The origin: a file, a variable, or the tool's default.
     pub origin: String,
-    /// Why the host can not be an entry of `net.allow`.
+    /// The reason that the host can not be an entry of `net.allow`.
     pub refused: Option<String>,
 }
 

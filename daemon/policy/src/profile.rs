@@ -104,7 +104,7 @@ impl Profile {
 
     /// Returns the profile as written, also if it is only observed.
     #[must_use]
-    pub fn meant(&self) -> &Self {
+    pub fn as_written(&self) -> &Self {
         self.observed.as_ref().map_or(self, |observed| &observed.meant)
     }
 
@@ -169,7 +169,7 @@ impl Profile {
             tests: Vec<String>,
         }
         let tests = self.tests().iter().map(ToString::to_string).collect();
-        let settings = &self.meant().settings.effective();
+        let settings = &self.as_written().settings.effective();
         let file =
             ProfileFile { version: VERSION, observe: self.observed_under(), settings, tests };
         toml::to_string_pretty(&file)
@@ -261,12 +261,12 @@ impl Profile {
 
     /// Returns `true` if the profile hides or protects names in the workspace.
     #[must_use]
-    pub const fn veils(&self) -> bool {
+    pub const fn restricts_names(&self) -> bool {
         self.hides() || !self.settings.fs.protect.is_empty()
     }
 
     /// Returns those of the layers `hide` and `protect` that the profile uses.
-    pub fn veiling(&self) -> impl Iterator<Item = Layer> {
+    pub fn name_layers(&self) -> impl Iterator<Item = Layer> {
         let files = &self.settings.fs;
         let hide = (!files.hide.is_empty()).then_some(Layer::Hide);
         hide.into_iter().chain((!files.protect.is_empty()).then_some(Layer::Protect))
@@ -275,9 +275,9 @@ impl Profile {
     /// Returns `true` if the layers `hide` and `protect` are optional, as far as the profile uses
     /// them.
     #[must_use]
-    pub fn veils_at_will(&self) -> bool {
+    pub fn name_layers_are_optional(&self) -> bool {
         let optional = |layer| self.settings.layers.optional.iter().any(|entry| entry.0 == layer);
-        self.veiling().all(optional)
+        self.name_layers().all(optional)
     }
 
     /// Returns `true` if losses that nobody reviews are denied when undo could not restore them.

@@ -50,7 +50,7 @@ const NEVER: &str = "no profile can allow it";
 
 /// Returns the denial for a recorded refusal; `None` if the refusal did no harm.
 #[must_use]
-pub fn told(profile: &Profile, scene: &Scene, refused: &KernelRefusal) -> Option<Denial> {
+pub fn denial_of(profile: &Profile, scene: &Scene, refused: &KernelRefusal) -> Option<Denial> {
     match refused {
         KernelRefusal::Landlock { rights, target } => landlock(profile, scene, rights, target),
         KernelRefusal::Seccomp(call) => seccomp(profile, *call),
@@ -222,7 +222,7 @@ mod tests {
         let on = |right: &str, address: &str| {
             let target = RefusalTarget::Address(address.into());
             let refused = KernelRefusal::Landlock { rights: vec![right.to_owned()], target };
-            told(&profile, &scene(), &refused).unwrap()
+            denial_of(&profile, &scene(), &refused).unwrap()
         };
         for address in ["192.0.2.1:80", "2001:db8::1:80", "port 80"] {
             let denial = on("net.connect_tcp", address);
@@ -236,13 +236,13 @@ mod tests {
         assert!(denial.rule.starts_with("bind: ") && denial.remedy == NEVER, "{denial:?}");
         let listen = crate::numbers::number("listen").unwrap();
         let refused = KernelRefusal::Seccomp(Syscall::Number(listen));
-        let denial = told(&profile, &scene(), &refused).unwrap();
+        let denial = denial_of(&profile, &scene(), &refused).unwrap();
         assert_eq!((denial.layer.as_str(), denial.target.as_str()), ("seccomp", "listen"));
     }
 
     fn on(right: &str, target: RefusalTarget) -> Option<Denial> {
         let refused = KernelRefusal::Landlock { rights: vec![right.to_owned()], target };
-        told(&profile(), &scene(), &refused)
+        denial_of(&profile(), &scene(), &refused)
     }
 
     #[test]
@@ -287,10 +287,10 @@ mod tests {
         for name in ["clone3", "io_uring_setup", "statmount"] {
             let number = crate::numbers::number(name).unwrap();
             let refused = KernelRefusal::Seccomp(Syscall::Number(number));
-            assert_eq!(told(&profile(), &scene(), &refused), None, "{name}");
+            assert_eq!(denial_of(&profile(), &scene(), &refused), None, "{name}");
         }
         let unlisted = KernelRefusal::Seccomp(Syscall::Number(100_000));
-        assert_eq!(told(&profile(), &scene(), &unlisted), None);
+        assert_eq!(denial_of(&profile(), &scene(), &unlisted), None);
     }
 
     #[test]
@@ -300,13 +300,13 @@ mod tests {
         let mut count = 0;
         for entry in refused {
             let refused = KernelRefusal::Seccomp(Syscall::Number(entry.rule.number));
-            let denial = told(&profile(), &scene(), &refused).unwrap();
+            let denial = denial_of(&profile(), &scene(), &refused).unwrap();
             assert_eq!((denial.layer.as_str(), &denial.target), ("seccomp", &entry.name));
             assert!(denial.rule.contains(&entry.why), "{}", denial.rule);
             count += 1;
         }
         assert!(count > 50, "{count}");
         let foreign = KernelRefusal::Seccomp(Syscall::Foreign);
-        assert!(told(&profile(), &scene(), &foreign).is_some());
+        assert!(denial_of(&profile(), &scene(), &foreign).is_some());
     }
 }

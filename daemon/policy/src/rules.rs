@@ -281,17 +281,17 @@ impl Rule {
             return Err("`match` needs a `command` or `paths` to be tested with".to_owned());
         }
         for example in &self.examples {
-            if !self.tries(example) {
+            if !self.matches_example(example) {
                 return Err(format!("the {about} {example:?} in `match` does not match"));
             }
         }
-        match self.counter_examples.iter().find(|example| self.tries(example)) {
+        match self.counter_examples.iter().find(|example| self.matches_example(example)) {
             Some(example) => Err(format!("the {about} {example:?} in `not_match` matches")),
             None => Ok(()),
         }
     }
 
-    fn tries(&self, example: &str) -> bool {
+    fn matches_example(&self, example: &str) -> bool {
         if self.command.is_empty() {
             let (workspace, home) = (b"/workspace".to_vec(), Some(b"/home/user".to_vec()));
             let facts = Facts { workspace, home, ..Facts::default() };

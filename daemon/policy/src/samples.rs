@@ -2,7 +2,7 @@
 
 use crate::{
     Profile,
-    names::{PatternList, told},
+    names::{PatternList, to_lists},
 };
 use palisade_plan::names::{Kind, Matcher};
 
@@ -33,7 +33,7 @@ impl Profile {
 }
 
 fn means(lists: &[PatternList], path: &str) -> bool {
-    let matcher = Matcher::new(&told(lists)).unwrap_or_default();
+    let matcher = Matcher::new(&to_lists(lists)).unwrap_or_default();
     matcher.covers(path.as_bytes(), Kind::Other).is_some()
 }
 

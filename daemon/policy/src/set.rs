@@ -141,7 +141,7 @@ impl ProfileSet {
                 .filter_map(|parent| self.profiles.get(parent))
                 // A profile extends what another one says, and not what is enforced while that one
                 // is observed.
-                .map(|profile| &profile.meant().settings)
+                .map(|profile| &profile.as_written().settings)
                 .collect();
             let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
             let settings = resolve(&document, written, &parents)?;

@@ -63,7 +63,7 @@ impl Settings {
         settings.fs.protect = self.fs.protectable();
         let rules = self.rules.iter().enumerate();
         let reached = rules.filter(|(number, said)| {
-            never_called(&said.value, &self.tools).is_none()
+            denied_tool(&said.value, &self.tools).is_none()
                 && !self.rules.iter().enumerate().any(|(other, earlier)| {
                     other != *number
                         && (earlier.value.verdict > said.value.verdict || other < *number)
@@ -77,7 +77,7 @@ impl Settings {
 
 /// Returns a tool of a rule that applies to denied tools only. A list of allowed tools is not
 /// checked, because it may use other names for them.
-pub(crate) fn never_called<'a>(rule: &'a Rule, tools: &ToolSettings) -> Option<&'a ToolEntry> {
+pub(crate) fn denied_tool<'a>(rule: &'a Rule, tools: &ToolSettings) -> Option<&'a ToolEntry> {
     let denied = rule.tools.iter().all(|tool| tools.deny.contains(tool));
     rule.tools.first().filter(|_| denied)
 }

@@ -181,8 +181,9 @@ fn handlers(a: &Handlers, b: &Handlers) -> Handlers {
 /// Combines two lists of rules. An allow rule applies only if both have it; an ask or deny rule, if
 /// either has it.
 fn rules(a: &[WithOrigin<Rule>], b: &[WithOrigin<Rule>]) -> Vec<WithOrigin<Rule>> {
-    let has =
-        |rules: &[WithOrigin<Rule>], rule: &Rule| rules.iter().any(|other| other.value.same(rule));
+    let has = |rules: &[WithOrigin<Rule>], rule: &Rule| {
+        rules.iter().any(|other| other.value.is_equivalent(rule))
+    };
     let first = a.iter().filter(|rule| rule.value.verdict > Verdict::Allow || has(b, &rule.value));
     let second =
         b.iter().filter(|rule| rule.value.verdict > Verdict::Allow && !has(a, &rule.value));

@@ -4,7 +4,7 @@
 mod search;
 mod who;
 
-pub use search::{INSTALLED, Looked, NotFound, Obstacle, Search};
+pub use search::{INSTALLED, NotFound, Obstacle, Search, SearchedPath};
 pub use who::{Person, closed_directory};
 
 use rustix::{

@@ -16,17 +16,17 @@ pub struct Search(Vec<PathBuf>);
 
 /// The error for a program that was found in none of the directories.
 #[derive(Debug, thiserror::Error)]
-#[error("{name} was not found ({})", shown(.looked))]
+#[error("{name} was not found ({})", shown(.searched))]
 pub struct NotFound {
     /// The name of the program.
     pub name: String,
     /// The paths that were tried, in order.
-    pub looked: Vec<Looked>,
+    pub searched: Vec<SearchedPath>,
 }
 
 /// One path that was tried.
 #[derive(Debug)]
-pub struct Looked {
+pub struct SearchedPath {
     /// The path.
     pub path: PathBuf,
     /// The reason why the file was not used.
@@ -49,11 +49,11 @@ pub enum Obstacle {
     Other(io::Error),
 }
 
-fn shown(looked: &[Looked]) -> String {
-    looked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+fn shown(searched: &[SearchedPath]) -> String {
+    searched.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for Looked {
+impl fmt::Display for SearchedPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.obstacle {
@@ -104,17 +104,17 @@ impl Search {
     /// # Errors
     /// The paths that were tried, and why each was not used.
     pub fn open(&self, name: &str) -> Result<Program, NotFound> {
-        let mut looked = Vec::new();
+        let mut searched = Vec::new();
         for path in self.0.iter().map(|directory| directory.join(name)) {
             match Program::at(&path) {
                 Ok(program) => return Ok(program),
                 Err(error) => {
                     let obstacle = obstacle(&path, error);
-                    looked.push(Looked { path, obstacle });
+                    searched.push(SearchedPath { path, obstacle });
                 }
             }
         }
-        Err(NotFound { name: name.to_owned(), looked })
+        Err(NotFound { name: name.to_owned(), searched })
     }
 }
 
@@ -137,12 +137,13 @@ mod tests {
     fn a_directory_that_others_can_write_to_is_left_out() {
         use std::os::unix::fs::PermissionsExt as _;
         let own = tempfile::tempdir().unwrap();
-        let looked = || Search::default().and_own(own.path()).open("x").unwrap_err().looked.len();
-        assert_eq!(looked(), 1);
+        let searched =
+            || Search::default().and_own(own.path()).open("x").unwrap_err().searched.len();
+        assert_eq!(searched(), 1);
         fs::set_permissions(own.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(looked(), 0);
+        assert_eq!(searched(), 0);
         let relative = Search::default().and_own("src").open("x").unwrap_err();
-        assert!(relative.looked.is_empty());
+        assert!(relative.searched.is_empty());
     }
 
     #[test]
@@ -172,6 +173,6 @@ mod tests {
 
     #[test]
     fn no_directories_find_nothing() {
-        assert!(Search::around(None, 3).open("true").unwrap_err().looked.is_empty());
+        assert!(Search::around(None, 3).open("true").unwrap_err().searched.is_empty());
     }
 }

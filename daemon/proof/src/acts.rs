@@ -1,6 +1,6 @@
 //! Attempts on names in the workspace. They change only files that the proof itself created.
 
-use crate::answer::{Answer, told};
+use crate::answer::{Answer, answer};
 use rustix::fs::{Mode, OFlags};
 use std::{
     ffi::OsString,
@@ -13,9 +13,9 @@ use std::{
 /// Makes an attempt on a name; `None` if the act is not one of these.
 pub(crate) fn names(act: &str, about: &Path) -> Option<Answer> {
     Some(match act {
-        "stat" => told(fs::symlink_metadata(about)),
+        "stat" => answer(fs::symlink_metadata(about)),
         "listed" => listed(about),
-        "read-by-descriptor" => told(by_descriptor(above(about), |directory| {
+        "read-by-descriptor" => answer(by_descriptor(above(about), |directory| {
             fs::File::open(directory.join(about.file_name().unwrap_or_default())).map(drop)
         })),
         "link" => {
@@ -25,17 +25,17 @@ pub(crate) fn names(act: &str, about: &Path) -> Option<Answer> {
             if linked.is_ok() {
                 drop(fs::remove_file(&other));
             }
-            told(linked)
+            answer(linked)
         }
-        "write" => told(write(about)),
-        "write-by-descriptor" => told(by_descriptor(about, write)),
+        "write" => answer(write(about)),
+        "write-by-descriptor" => answer(by_descriptor(about, write)),
         "replace" => {
             let new = beside(about, "new");
-            told(fs::write(&new, "other\n").and_then(|()| fs::rename(&new, about)))
+            answer(fs::write(&new, "other\n").and_then(|()| fs::rename(&new, about)))
         }
-        "rename" => told(fs::rename(about, beside(about, "away"))),
-        "rename-above" => told(move_above(about)),
-        "remove" => told(fs::remove_file(about)),
+        "rename" => answer(fs::rename(about, beside(about, "away"))),
+        "rename-above" => answer(move_above(about)),
+        "remove" => answer(fs::remove_file(about)),
         _ => return None,
     })
 }
@@ -76,7 +76,7 @@ fn listed(path: &Path) -> Answer {
             let found = names.any(|name| Some(name.as_os_str()) == path.file_name());
             if found { Answer::Done } else { Answer::Another }
         }
-        Err(error) => told(Err::<(), _>(error)),
+        Err(error) => answer(Err::<(), _>(error)),
     }
 }
 

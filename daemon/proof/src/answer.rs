@@ -25,7 +25,7 @@ impl fmt::Display for Answer {
 }
 
 /// Converts a result to an answer of the kernel.
-pub(crate) fn told<T>(result: io::Result<T>) -> Answer {
+pub(crate) fn answer<T>(result: io::Result<T>) -> Answer {
     match result {
         Ok(_) => Answer::Done,
         Err(error) => Answer::Refused(Errno::from_raw(error.raw_os_error().unwrap_or(0))),

@@ -4,7 +4,7 @@
 
 use crate::{
     acts::names,
-    answer::{Answer, told},
+    answer::{Answer, answer},
 };
 use nix::{
     errno::Errno,
@@ -64,21 +64,21 @@ fn kernel<T>(result: nix::Result<T>) -> Answer {
 
 fn files(act: &str, about: &str) -> Option<Answer> {
     Some(match act {
-        "read" => told(fs::File::open(about)),
+        "read" => answer(fs::File::open(about)),
         "append" => {
             // A missing file is created only where the session may have files of its own.
             let own = about.ends_with("/palisade-proof");
-            told(fs::OpenOptions::new().append(true).create(own).open(about))
+            answer(fs::OpenOptions::new().append(true).create(own).open(about))
         }
-        "make-directory" => told(fs::create_dir(about)),
-        "directory" => told(fs::read_dir(about)),
+        "make-directory" => answer(fs::create_dir(about)),
+        "directory" => answer(fs::read_dir(about)),
         "make-fifo" => kernel(mknod(about, SFlag::S_IFIFO, Mode::S_IRWXU, 0)),
-        "connect-path" => told(UnixStream::connect(about)),
-        "connect-abstract" => told(
+        "connect-path" => answer(UnixStream::connect(about)),
+        "connect-abstract" => answer(
             SocketAddr::from_abstract_name(about)
                 .and_then(|address| UnixStream::connect_addr(&address)),
         ),
-        "pair" => told(UnixStream::pair()),
+        "pair" => answer(UnixStream::pair()),
         _ => return None,
     })
 }
@@ -91,7 +91,7 @@ fn others(act: &str, about: &str) -> Option<Answer> {
         },
         "process" => process(about),
         "connect-tcp" => match about.parse() {
-            Ok(address) => told(TcpStream::connect_timeout(&address, PATIENCE)),
+            Ok(address) => answer(TcpStream::connect_timeout(&address, PATIENCE)),
             Err(_) => Answer::Refused(Errno::EINVAL),
         },
         // It does not matter whether anybody listens there: nothing stopped the connection attempt.
@@ -99,17 +99,17 @@ fn others(act: &str, about: &str) -> Option<Answer> {
             Answer::Refused(Errno::ECONNREFUSED) => Answer::Done,
             answer @ (Answer::Done | Answer::Refused(_) | Answer::Another) => answer,
         },
-        "serve-tcp" => told(TcpListener::bind(about)),
-        "send-udp" => {
-            told(UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"palisade", about)))
-        }
-        "loopback" => told(TcpListener::bind("127.0.0.1:0").and_then(|listener| {
+        "serve-tcp" => answer(TcpListener::bind(about)),
+        "send-udp" => answer(
+            UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"palisade", about)),
+        ),
+        "loopback" => answer(TcpListener::bind("127.0.0.1:0").and_then(|listener| {
             let connected = TcpStream::connect(listener.local_addr()?)?;
             listener.accept().map(|accepted| (connected, accepted))
         })),
         "namespace" => namespace(about),
-        "open-namespace" => told(fs::File::open(format!("/proc/self/ns/{about}"))),
-        "thread" => told(std::thread::Builder::new().spawn(|| ())),
+        "open-namespace" => answer(fs::File::open(format!("/proc/self/ns/{about}"))),
+        "thread" => answer(std::thread::Builder::new().spawn(|| ())),
         _ => return None,
     })
 }
@@ -151,7 +151,7 @@ fn filtered(act: &str, about: &str) -> Option<Answer> {
                 let flags = nix::kmod::ModuleInitFlags::empty();
                 kernel(nix::kmod::finit_module(&file, c"", flags))
             }
-            Err(error) => told(Err::<(), _>(error)),
+            Err(error) => answer(Err::<(), _>(error)),
         },
         "name-host" => kernel(nix::unistd::gethostname().and_then(nix::unistd::sethostname)),
         "host-name" => kernel(nix::unistd::gethostname()),
@@ -194,7 +194,7 @@ fn namespace(about: &str) -> Answer {
     match fs::read_link(format!("/proc/self/ns/{kind}")) {
         Ok(found) if found.as_os_str() == name => Answer::Done,
         Ok(_) => Answer::Another,
-        Err(error) => told(Err::<(), _>(error)),
+        Err(error) => answer(Err::<(), _>(error)),
     }
 }
 

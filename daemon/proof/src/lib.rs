@@ -5,7 +5,7 @@
 mod acts;
 mod answer;
 mod attempt;
-mod deed;
+mod escape;
 mod names;
 mod places;
 mod probes;
@@ -14,7 +14,7 @@ mod verdict;
 
 pub use answer::Answer;
 pub use attempt::{attempt, report};
-pub use deed::EscapeAttempt;
+pub use escape::EscapeAttempt;
 pub use names::NAMES;
 pub use places::{OutsideTargets, Owner, ProverNetwork, RestrictedNames};
 pub use probes::{OutcomeTime, OutsideOutcome, PROBES, Probe, ProbeNetworks};

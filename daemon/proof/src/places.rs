@@ -66,7 +66,7 @@ impl OutsideTargets {
     ///
     /// # Errors
     /// Returns what could not be created.
-    pub fn furnish(top: &Path, reach: ProverNetwork) -> io::Result<Self> {
+    pub fn create(top: &Path, reach: ProverNetwork) -> io::Result<Self> {
         let top = top.canonicalize()?;
         // The pid alone would not be unique: another process can get it as soon as this one ends.
         let name = format!("palisade-proof-{}-{}", std::process::id(), unique(&top)?);

@@ -63,7 +63,7 @@ struct PreparedProbe {
 pub struct Trial {
     ready: Vec<PreparedProbe>,
     words: Vec<String>,
-    deeds: Vec<EscapeAttempt>,
+    attempts: Vec<EscapeAttempt>,
     missing: BTreeSet<String>,
 }
 
@@ -72,7 +72,7 @@ impl Trial {
     #[must_use]
     pub fn new(places: &OutsideTargets, held: &Confinement) -> Self {
         let mut trial =
-            Self { ready: vec![], words: vec![], deeds: vec![], missing: held.missing.clone() };
+            Self { ready: vec![], words: vec![], attempts: vec![], missing: held.missing.clone() };
         let session = held.filled(places);
         for probe in probes().filter(|probe| probe.within.has(&held.network)) {
             if probe.scope.is_some_and(|scope| !held.scopes.contains(scope)) {
@@ -84,7 +84,7 @@ impl Trial {
             if probe.when == OutcomeTime::AtTheEnd {
                 // Without the layer nothing would discard the changes.
                 if !held.missing.contains(probe.layer.name()) {
-                    trial.deeds.push(EscapeAttempt::new(probe, word, control));
+                    trial.attempts.push(EscapeAttempt::new(probe, word, control));
                 }
                 continue;
             }
@@ -106,8 +106,8 @@ impl Trial {
 
     /// Takes the escapes that are tried in separate calls.
     #[must_use]
-    pub fn deeds(&mut self) -> Vec<EscapeAttempt> {
-        std::mem::take(&mut self.deeds)
+    pub fn separate_attempts(&mut self) -> Vec<EscapeAttempt> {
+        std::mem::take(&mut self.attempts)
     }
 
     /// Evaluates the answers, one line for each attempt.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_reached_outside_is_there_and_every_attempt_is_known() {
         let top = tempfile::tempdir().unwrap();
-        let mut places = OutsideTargets::furnish(top.path(), ProverNetwork::Host).unwrap();
+        let mut places = OutsideTargets::create(top.path(), ProverNetwork::Host).unwrap();
         let some = |name: &str| Some(name.to_owned());
         let names = RestrictedNames {
             hidden: some(".env"),
@@ -183,7 +183,7 @@ mod tests {
         let mut tried = BTreeSet::new();
         for held in [held("none", &[]), held("ports", &[9]), held("loopback", &[])] {
             let mut trial = Trial::new(&places, &held);
-            tried.extend(trial.deeds().iter().map(|deed| deed.probe.name));
+            tried.extend(trial.separate_attempts().iter().map(|attempt| attempt.probe.name));
             for ready in &trial.ready {
                 let name = ready.probe.name;
                 let succeeds = matches!(ready.probe.outside, OutsideOutcome::Succeeds);
@@ -197,15 +197,15 @@ mod tests {
             }
         }
         assert_eq!(tried.len(), probes().count(), "each is tried somewhere");
-        let deeds = Trial::new(&places, &held("loopback", &[])).deeds();
+        let attempts = Trial::new(&places, &held("loopback", &[])).separate_attempts();
         // Outside, each of them succeeds and has an effect.
-        for mut deed in deeds {
+        for mut escape in attempts {
             places.name(&names, Owner::Prover).unwrap();
-            while let Some(word) = deed.next().map(str::to_owned) {
+            while let Some(word) = escape.next().map(str::to_owned) {
                 assert_eq!(attempt(&word), Answer::Done, "{word}");
-                deed.told(vec!["protect".to_owned(), "hide".to_owned()]);
+                escape.record(vec!["protect".to_owned(), "hide".to_owned()]);
             }
-            assert_eq!(deed.row().verdict, Verdict::Escaped, "{}", deed.probe.name);
+            assert_eq!(escape.row().verdict, Verdict::Escaped, "{}", escape.probe.name);
         }
         assert_eq!(attempt("no-such-thing").to_string(), "EOPNOTSUPP");
     }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn only_the_right_answer_beside_a_control_is_a_proof() {
         let top = tempfile::tempdir().unwrap();
-        let places = OutsideTargets::furnish(top.path(), ProverNetwork::NoNetwork).unwrap();
+        let places = OutsideTargets::create(top.path(), ProverNetwork::NoNetwork).unwrap();
         let mut trial = Trial::new(&places, &Confinement::default());
         let tried: Vec<_> = trial.ready.iter().map(|ready| ready.probe.name).collect();
         assert!(!tried.contains(&"reach-host-loopback") && !tried.contains(&"signal-keeper"));

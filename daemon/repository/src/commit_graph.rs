@@ -23,8 +23,8 @@ struct CommitGraph<'a> {
 }
 
 /// Returns `true` if a commit graph says the same about every commit in it as the commit itself. A
-/// graph split over several files counts as dishonest, since the other files are not examined.
-pub(crate) fn is_honest(
+/// graph split over several files counts as inconsistent, since the other files are not examined.
+pub(crate) fn is_consistent(
     bytes: &[u8],
     reader: &mut ObjectReader<'_>,
 ) -> Result<bool, RepositoryError> {

@@ -23,7 +23,7 @@ pub enum ObjectChanges {
     None,
 }
 
-/// Why a commit counts as lost.
+/// The reason that a commit counts as lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossReason {
     /// No reference and no reflog entry leads to it any more.
@@ -39,7 +39,7 @@ pub struct LostTip {
     pub reference: Vec<u8>,
     /// The commit or tag.
     pub object: ObjectId,
-    /// Why it counts as lost.
+    /// The reason that it counts as lost.
     pub reason: LossReason,
 }
 
@@ -135,10 +135,10 @@ pub fn compare(
 /// Lists the reflogs that lost entries: first those of references that still exist, then the
 /// others.
 fn shrunk_logs(before: &Tips, after: &Tips) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    let grew = |name: &Vec<u8>, log: &ReferenceLog| {
-        after.logs.get(name).is_some_and(|later| log.grew_into(later))
+    let is_kept = |name: &Vec<u8>, log: &ReferenceLog| {
+        after.logs.get(name).is_some_and(|later| log.is_prefix_of(later))
     };
-    let shrunk = before.logs.iter().filter(|(name, log)| !grew(name, log));
+    let shrunk = before.logs.iter().filter(|(name, log)| !is_kept(name, log));
     let is_there = |name: &Vec<u8>| after.references.contains_key(name) || name == b"HEAD";
     shrunk.map(|(name, _)| name.clone()).partition(is_there)
 }
@@ -244,7 +244,7 @@ impl Repository {
                 (Ok(StoredCopy::Found(object)), Some(file_type))
                     if object.kind == gix_object::Kind::Blob =>
                 {
-                    search.want(&entry.path, file_type, entry.object, answers.len());
+                    search.add(&entry.path, file_type, entry.object, answers.len());
                     NotKeptReason::NoCommit
                 }
                 (Ok(StoredCopy::Absent), _) => NotKeptReason::NoObject,

@@ -66,7 +66,7 @@ impl Repository {
             if !is_tracked_path(&file.path) {
                 return Ok(false);
             }
-            search.want(&file.path, file_type, file.object, answers.len());
+            search.add(&file.path, file_type, file.object, answers.len());
             answers.push(Err(NotKeptReason::NoCommit));
         }
         let mut reader = self.reader().ignoring(&tips.replaced());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a repository, or one of its files, cannot be judged.
+/// An error for which a repository, or one of its files, cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
     /// A file or directory of the repository cannot be opened or read.

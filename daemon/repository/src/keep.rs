@@ -43,7 +43,7 @@ pub struct CommittedBlob {
     pub object: ObjectId,
 }
 
-/// Why git does not keep the bytes.
+/// The reason that git does not keep the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotKeptReason {
     /// No object has these bytes.
@@ -83,7 +83,7 @@ impl Repository {
             let found = self.find_blob(&mut reader, query.content);
             let answer = match (found, is_tracked_path(query.path)) {
                 (Ok(object), true) => {
-                    search.want(query.path, query.file_type, object, answers.len());
+                    search.add(query.path, query.file_type, object, answers.len());
                     NotKeptReason::NoCommit
                 }
                 (Ok(_), false) => NotKeptReason::Path,

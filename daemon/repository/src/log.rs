@@ -36,7 +36,7 @@ impl ReferenceLog {
 
     /// Returns `true` if a later reflog begins with all of this one.
     #[must_use]
-    pub fn grew_into(&self, later: &ReferenceLog) -> bool {
+    pub fn is_prefix_of(&self, later: &ReferenceLog) -> bool {
         later.bytes.starts_with(&self.bytes)
     }
 }

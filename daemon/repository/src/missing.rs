@@ -1,7 +1,7 @@
 //! Finds objects that were readable in an earlier state of a repository and are not in a later one.
 //! Also finds files that redirect git to other objects than before.
 
-use crate::commit_graph::is_honest;
+use crate::commit_graph::is_consistent;
 use crate::directory::{EntryType, FileIdentity, GitDirectory, same_bytes};
 use crate::object::{ObjectDatabase, ObjectReader, StoredCopy};
 use crate::tips::MOST_WORKTREES;
@@ -159,14 +159,14 @@ pub(crate) fn changed_links(
             changed.push(path);
         }
     }
-    if !is_honest_graph(before, after)? {
+    if !has_consistent_graph(before, after)? {
         changed.push(COMMIT_GRAPH.to_vec());
     }
     Ok(changed)
 }
 
 /// Returns `true` if the cache of history is unchanged, deleted, or consistent with the commits.
-fn is_honest_graph(before: &Repository, after: &Repository) -> Result<bool, RepositoryError> {
+fn has_consistent_graph(before: &Repository, after: &Repository) -> Result<bool, RepositoryError> {
     let identity =
         |repository: &Repository| repository.common.identity(COMMIT_GRAPH).ok().flatten();
     if identity(before).is_some() && identity(before) == identity(after) {
@@ -177,7 +177,7 @@ fn is_honest_graph(before: &Repository, after: &Repository) -> Result<bool, Repo
         Ok(None) => return Ok(true),
         Err(_) => return Ok(false),
     };
-    match is_honest(&bytes, &mut after.reader()) {
+    match is_consistent(&bytes, &mut after.reader()) {
         Err(RepositoryError::Bound { .. }) => Ok(false),
         other => other,
     }

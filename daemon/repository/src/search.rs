@@ -45,7 +45,7 @@ impl Default for TreeSearch {
 impl TreeSearch {
     /// Adds a path that must lead to a blob. [`TreeSearch::look`] returns `position` when it is
     /// found.
-    pub(crate) fn want(
+    pub(crate) fn add(
         &mut self,
         path: &[u8],
         file_type: FileType,

@@ -14,7 +14,7 @@ const DIRECTORIES: usize = 1_000;
 const FILES: usize = 100;
 
 /// The default profile with what `guarded` hides and protects.
-fn veiled() -> String {
+fn restricted() -> String {
     let (_, names) =
         include_str!("../../../daemon/profiles/guarded.toml").split_once("[fs]\n").unwrap();
     profile_with(&[
@@ -40,7 +40,7 @@ impl Bench {
     /// Measures commands in transactions, without and with hidden and protected names.
     pub(super) fn hidden(&self, session: &Session) {
         println!("\nhidden and protected names, 100,000 files in 1,000 directories");
-        self.world.add_profile("veiled", &veiled());
+        self.world.add_profile("restricted", &restricted());
         let tree = self.world.workspace().join("large");
         fill(&tree);
         let daemon = self.world.daemon();
@@ -58,23 +58,23 @@ impl Bench {
             self.runtime.block_on(session.close()).unwrap();
             took
         };
-        let earliest = first("veiled");
+        let earliest = first("restricted");
         let (mut without, mut with) = (Times(vec![]), Times(vec![]));
         for _ in 0..(self.rounds / 4).max(10) {
             without.0.push(first(UNASKED));
-            with.0.push(first("veiled"));
+            with.0.push(first("restricted"));
         }
         println!("  (the ratio is to the first line)");
         show("  open and `true`, nothing hidden", &without, without.median());
         show("  the same with names, the first session", &Times(vec![earliest]), without.median());
         show("  the same with names, later ones", &with, without.median());
-        let (plain, veiled) = (open(UNASKED), open("veiled"));
+        let (plain, restricted) = (open(UNASKED), open("restricted"));
         let workspace = self.world.workspace();
         let mut changes = 0;
         let mut change = || {
             changes += 1;
             fs::write(tree.join(format!("a3/b3/new-{changes}.rs")), "").unwrap();
-            self.bash(&veiled);
+            self.bash(&restricted);
         };
         let times = interleave(
             self.rounds,
@@ -82,7 +82,7 @@ impl Bench {
                 &mut || bare(&workspace, &self.environment),
                 &mut || self.bash(session),
                 &mut || self.bash(&plain),
-                &mut || self.bash(&veiled),
+                &mut || self.bash(&restricted),
                 &mut change,
             ],
         );
@@ -94,7 +94,7 @@ impl Bench {
         show("  with names, one directory changed", &times[4], baseline);
         let added = (times[3].median() - times[2].median()) * 1e3;
         println!("  added to a transaction: {added:.2} ms");
-        drop((plain, veiled, daemon));
+        drop((plain, restricted, daemon));
         fs::remove_dir_all(&tree).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use palisade_plan::{
     BUILD_ID, Found, LaunchPlan, Upper,
     cell::{End, FILE_CHANNELS, FileErrorKind, FileReply, Ready, RunReply},
     change::Keep,
-    launcher::{Refusal, Reply, Request, Whose},
+    launcher::{Refusal, Reply, Request, SessionOwner},
 };
 use palisade_tests::{
     CHANGES, Mode, Place, Settling, Transaction, Words as _, World, binary, furnished, picture,
@@ -175,7 +175,8 @@ impl Launcher {
         let Some(Reply::Welcome { facts, .. }) = launcher.heard() else { panic!("{mode:?}") };
         assert_eq!(facts.overlay.write, Found::Yes("overlayfs on tmpfs".to_owned()), "{mode:?}");
         let theirs: Vec<_> = launcher._files.iter().map(|(_, theirs)| theirs.as_fd()).collect();
-        let request = Request::Session { session: 1, whose: Whose::Client, plan: Box::new(plan) };
+        let request =
+            Request::Session { session: 1, whose: SessionOwner::Client, plan: Box::new(plan) };
         launcher.socket.send(&request, &theirs).unwrap();
         assert!(matches!(launcher.heard(), Some(Reply::Started { session: 1, .. })), "{mode:?}");
         launcher

@@ -5,7 +5,7 @@ use palisade_plan::{
     Access, Bind, LaunchPlan, MissingPath, SyscallAction, SyscallRule,
     ceiling::Ceiling,
     codec,
-    launcher::{Refusal, Reply, Request, Whose},
+    launcher::{Refusal, Reply, Request, SessionOwner},
     names::NameList,
 };
 use palisade_tests::{
@@ -75,7 +75,7 @@ fn of_mutated_bytes_none_crashes_the_launcher() {
     for mode in Mode::all() {
         let world = world(mode);
         let plan = Box::new(plan(&world.workspace()));
-        let valid = Request::Session { session: 1, whose: Whose::Client, plan };
+        let valid = Request::Session { session: 1, whose: SessionOwner::Client, plan };
         let valid = codec::encode(&valid).unwrap();
         for _ in 0..effort(12, 1000) {
             let broker = TakenOverBroker::start(mode, &[]);

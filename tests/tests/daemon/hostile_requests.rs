@@ -6,7 +6,7 @@ use palisade_plan::{
     Access, BUILD_ID, LaunchPlan,
     cell::{End, FILE_CHANNELS, Run, RunReply, RunRequest, Stdin, Streams},
     codec,
-    launcher::{Refusal, Reply, Request, Whose},
+    launcher::{Refusal, Reply, Request, SessionOwner},
     names::NameList,
 };
 use palisade_tests::{
@@ -41,7 +41,12 @@ fn memory_file(contents: &[u8]) -> OwnedFd {
 }
 
 /// Asks for a session with these descriptors, and returns why it is refused.
-fn refused(broker: &TakenOverBroker, whose: Whose, plan: &LaunchPlan, fds: &[&OwnedFd]) -> Refusal {
+fn refused(
+    broker: &TakenOverBroker,
+    whose: SessionOwner,
+    plan: &LaunchPlan,
+    fds: &[&OwnedFd],
+) -> Refusal {
     let plan = Box::new(plan.clone());
     broker.send(&Request::Session { session: 7, whose, plan }, fds);
     match broker.hear_of(7) {
@@ -90,14 +95,14 @@ fn channels_are_the_brokers_own_and_of_the_right_number() {
         let ends: Vec<_> = pairs.iter().map(|(end, _)| end).collect();
         let with = |count: usize| [&[&client], &ends[..count]].concat();
         for count in [1, 2, 3, 5, 6, 8] {
-            let said = refused(&broker, Whose::Client, &plan, &with(count));
+            let said = refused(&broker, SessionOwner::Client, &plan, &with(count));
             let why = format!("{} is the wrong number of descriptors for a session", count + 1);
             assert_eq!(said, Refusal::Session(why), "{mode:?}");
         }
-        let said = refused(&broker, Whose::Client, &plan, &[]);
+        let said = refused(&broker, SessionOwner::Client, &plan, &[]);
         assert!(matches!(said, Refusal::Spawn(_)), "{said:?}");
         // Without a client there is no place for one.
-        let said = refused(&broker, Whose::Nobody, &plan, &with(FILE_CHANNELS));
+        let said = refused(&broker, SessionOwner::Nobody, &plan, &with(FILE_CHANNELS));
         let why = "5 is the wrong number of descriptors for a session".to_owned();
         assert_eq!(said, Refusal::Session(why), "{mode:?}");
         let why = "a channel is not one end of a stream socket pair".to_owned();
@@ -105,14 +110,14 @@ fn channels_are_the_brokers_own_and_of_the_right_number() {
             for place in 0..FILE_CHANNELS {
                 let mut fds = with(FILE_CHANNELS);
                 fds[1 + place] = &fd;
-                let said = refused(&broker, Whose::Client, &plan, &fds);
+                let said = refused(&broker, SessionOwner::Client, &plan, &fds);
                 assert_eq!(said, Refusal::Session(why.clone()), "{mode:?}, {what}, {place}");
             }
             // Nor is it a client, unless it is a connection to the agent socket.
             let mut fds = with(FILE_CHANNELS);
             fds[0] = &fd;
             if mode == Mode::System {
-                let said = refused(&broker, Whose::Client, &plan, &fds);
+                let said = refused(&broker, SessionOwner::Client, &plan, &fds);
                 assert!(matches!(said, Refusal::Identity(_)), "{mode:?}, {what}: {said:?}");
             }
         }

@@ -5,7 +5,7 @@ use palisade_client::{Error, Open, Running};
 use palisade_plan::{
     BUILD_ID,
     cell::FILE_CHANNELS,
-    launcher::{Refusal, Reply, Request, Whose},
+    launcher::{Refusal, Reply, Request, SessionOwner},
 };
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
@@ -232,7 +232,9 @@ fn a_launcher_that_can_make_no_processes_waits_for_better_times() {
         assert!(matches!(heard(&socket), Some(Reply::Welcome { .. })));
         let world = World::new(mode);
         let plan = Box::new(palisade_tests::plan(&world.workspace()));
-        socket.send(&Request::Session { session: 1, whose: Whose::Client, plan }, &theirs).unwrap();
+        socket
+            .send(&Request::Session { session: 1, whose: SessionOwner::Client, plan }, &theirs)
+            .unwrap();
         assert!(matches!(heard(&socket), Some(Reply::Started { session: 1, .. })));
         let inner = processes::tree(i32::try_from(child.id()).unwrap())[1].pid;
         // From here on it can open nothing more. While the session is, it makes no blank either.
@@ -267,7 +269,9 @@ fn a_launcher_ends_on_nonsense_and_refuses_what_it_does_not_know() {
         }
         let world = World::new(mode);
         let plan = Box::new(palisade_tests::plan(&world.workspace()));
-        socket.send(&Request::Session { session: 1, whose: Whose::Client, plan }, &[]).unwrap();
+        socket
+            .send(&Request::Session { session: 1, whose: SessionOwner::Client, plan }, &[])
+            .unwrap();
         match heard(&socket) {
             // They may have been sent, and there was no room for them.
             Some(Reply::Refused { session: 1, refusal: Refusal::Spawn(why) }) => {

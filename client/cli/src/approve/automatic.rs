@@ -112,7 +112,7 @@ impl Work {
         let log = || drop(print::line(&format!("{told} {id} {}", card::summary(&question))));
         match self.operator.answer(&question, given).await {
             Ok(_) => log(),
-            Err(error) if error.is_only_not_remembered() => {
+            Err(error) if error.is_remember_refusal() => {
                 log();
                 let why = error.wire().map_or("", |wire| &wire.message);
                 print::note(&format!("note: the answer to {id}: {why}"));

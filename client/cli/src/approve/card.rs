@@ -38,7 +38,7 @@ pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> Strin
         say("the agent would see this output:");
         lines(output).for_each(|line| say(&format!("  | {line}")));
     }
-    agents_words(question).iter().for_each(|line| say(line));
+    agent_statements(question).iter().for_each(|line| say(line));
     card
 }
 
@@ -155,7 +155,7 @@ fn coloured(line: &str, paint: Paint) -> String {
     }
 }
 
-fn agents_words(question: &Question) -> Vec<String> {
+fn agent_statements(question: &Question) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(reason) = &question.reason {
         said.push(String::new());

@@ -69,12 +69,12 @@ impl Person {
         });
         let mut beat = tokio::time::interval(BEAT);
         loop {
-            self.face().await.map_err(|error| gone(&error))?;
+            self.show_request().await.map_err(|error| gone(&error))?;
             let wake = tokio::time::Instant::from_std(self.desk.wake(Instant::now()));
             let listens = self.raw.is_some();
             let next = tokio::select! {
                 event = self.operator.next() => match event {
-                    Some(event) => self.hear(event),
+                    Some(event) => self.handle_event(event),
                     None => return Err(self.operator.ended().into()),
                 },
                 typed = self.terminal.typed(), if listens => match typed {
@@ -96,7 +96,7 @@ impl Person {
     }
 
     /// Shows the first approval request, if it is not visible yet, and the prompt below.
-    async fn face(&mut self) -> io::Result<()> {
+    async fn show_request(&mut self) -> io::Result<()> {
         if self.duty == ApproverMode::Own && self.desk.front().is_none() {
             self.raw = None;
             self.screen = None;
@@ -121,26 +121,26 @@ impl Person {
     }
 
     /// Prints a line above the prompt.
-    fn say(&self, text: &str) -> io::Result<()> {
+    fn print_line(&self, text: &str) -> io::Result<()> {
         self.terminal.write(&format!("{CLEAR}{text}\n"))
     }
 
-    fn hear(&mut self, event: OperatorEvent) -> io::Result<Next> {
-        let told = if let OperatorEvent::Question(question) = event {
+    fn handle_event(&mut self, event: OperatorEvent) -> io::Result<Next> {
+        let text = if let OperatorEvent::Question(question) = event {
             self.desk.add(*question, Instant::now())
         } else if let OperatorEvent::Over(over) = event {
             self.desk.over(&over)
         } else {
             None
         };
-        told.map_or(Ok(()), |text| self.say(&text))?;
+        text.map_or(Ok(()), |text| self.print_line(&text))?;
         Ok(Next::GoOn)
     }
 
     async fn key(&mut self, bytes: &[u8]) -> io::Result<Next> {
         match self.desk.typed(bytes, Instant::now()) {
             KeyAction::Nothing => {}
-            KeyAction::Say(text) => self.say(&text)?,
+            KeyAction::Say(text) => self.print_line(&text)?,
             KeyAction::Answer(answer) => self.give(answer).await?,
             KeyAction::Edit => self.edit().await?,
             KeyAction::Abort => self.abort().await?,
@@ -164,12 +164,12 @@ impl Person {
         let open = taken.as_ref().is_err_and(|error| {
             let code = error.code();
             let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
-            !over && !error.is_only_not_remembered()
+            !over && !error.is_remember_refusal()
         });
         let line = match taken {
             Ok(None) => format!("{} {told}", question.question),
             Ok(Some(grant)) => format!("{} {told}; remembered as {grant}", question.question),
-            Err(error) if error.is_only_not_remembered() => {
+            Err(error) if error.is_remember_refusal() => {
                 let why = error.wire().map_or("", |wire| &wire.message);
                 format!("{} {told}: {}", question.question, visible(why))
             }
@@ -180,7 +180,7 @@ impl Person {
         if !open {
             self.desk.done();
         }
-        self.say(&line)
+        self.print_line(&line)
     }
 
     async fn abort(&mut self) -> io::Result<()> {
@@ -192,21 +192,23 @@ impl Person {
                 format!("session {session} was not ended: {}", visible(&error.to_string()))
             }
         };
-        self.say(&line)
+        self.print_line(&line)
     }
 
     /// Lets the person edit what would run, and approves the edited version.
     async fn edit(&mut self) -> io::Result<()> {
         let Some(question) = self.desk.front().cloned() else { return Ok(()) };
-        self.say("opening the editor; if you save changes, the changed version is approved")?;
+        self.print_line(
+            "opening the editor; if you save changes, the changed version is approved",
+        )?;
         // The editor gets the terminal in the state in which this program found it.
         self.raw = None;
         let edited = self.edited(&question).await;
         self.raw = Some(self.terminal.raw()?);
         match edited {
             Ok(Some(answer)) => self.give(answer).await,
-            Ok(None) => self.say("nothing was changed; nothing was decided"),
-            Err(why) => self.say(&format!("nothing was decided: {}", visible(&why))),
+            Ok(None) => self.print_line("nothing was changed; nothing was decided"),
+            Err(why) => self.print_line(&format!("nothing was decided: {}", visible(&why))),
         }
     }
 

@@ -35,7 +35,7 @@ const RESET: &str = "\x18\x1b[?1047l\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x1b)B\x0f\x1b[
 /// - reports of mouse, focus and pastes, other encodings of keys.
 ///
 /// Some of these move the cursor, as the program did, so new text begins below everything.
-const RESET_STEERED: &str = "\x1b[?1049l\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l\x1b[?69l\x1b[?1l\x1b>\
+const RESET_AFTER_MOVE: &str = "\x1b[?1049l\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l\x1b[?69l\x1b[?1l\x1b>\
      \x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[>4m\x1b[=0u\x1b[r\x1b[0m\
      \x1b[999;1H\n";
 
@@ -120,7 +120,7 @@ impl Terminal {
     /// written.
     pub(crate) fn reset(&self) -> io::Result<()> {
         self.write(RESET)?;
-        if escape::take_steered() { self.write(RESET_STEERED) } else { Ok(()) }
+        if escape::take_cursor_moved() { self.write(RESET_AFTER_MOVE) } else { Ok(()) }
     }
 
     /// Returns the terminal's current width in columns.
@@ -129,7 +129,7 @@ impl Terminal {
     }
 
     /// Returns a handle of the terminal, for a program.
-    pub(crate) fn lend(&self) -> io::Result<Stdio> {
+    pub(crate) fn to_stdio(&self) -> io::Result<Stdio> {
         Ok(Stdio::from(self.tty.try_clone()?))
     }
 }

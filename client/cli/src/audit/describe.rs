@@ -13,13 +13,13 @@ const WIDTH: usize = 120;
 pub(super) fn line(sighted: &LocatedRecord, paint: Paint) -> String {
     let entry = &sighted.entry;
     let kind = paint.apply(Style::Strong, &format!("{:<13}", entry.record.kind().to_string()));
-    let (style, text) = matter(&entry.record);
+    let (style, text) = details(&entry.record);
     let text = harmless(&text);
     let text = style.map_or_else(|| text.clone(), |style| paint.apply(style, &text));
     format!("{} {} {:>6} {kind} {text}", entry.time, sighted.chain, entry.seq)
 }
 
-fn matter(record: &Record) -> (Option<Style>, String) {
+fn details(record: &Record) -> (Option<Style>, String) {
     match record {
         Record::Start(start) => {
             (None, format!("pid {}, uid {}, build {}", start.pid, start.uid, start.build))

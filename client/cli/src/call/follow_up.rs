@@ -12,7 +12,7 @@ use std::io::IsTerminal as _;
 
 /// Prints how to undo a call, or how to learn why it was denied. Only if standard error is a
 /// terminal, or with `--verbose`.
-pub(crate) fn tell(result: &CallResult, detail: Detail, paint: Paint) {
+pub(crate) fn print(result: &CallResult, detail: Detail, paint: Paint) {
     if detail == Detail::Full || std::io::stderr().is_terminal() {
         lines(result, paint).iter().for_each(|line| print::note(line));
     }

@@ -198,7 +198,7 @@ impl Undo {
         let (detail, paint) = (self.session.verbose.into(), paint::stderr());
         receipt::tell(result, detail, paint);
         asking::advise(result, paint);
-        follow_up::tell(result, detail, paint);
+        follow_up::print(result, detail, paint);
         Ok(())
     }
 }

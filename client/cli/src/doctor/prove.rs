@@ -31,11 +31,11 @@ const SYSTEM_MODE: &str = "system";
 /// The directory of programs that sessions of every profile can execute.
 const SYSTEM: &str = "/usr";
 
-/// The local availability of a daemon's profile.
+/// The tests of the names that a profile hides and protects. They need the profile's file here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Yes,
-    No,
+enum NameTests {
+    Done,
+    Skipped,
 }
 
 /// The outcome for one profile.
@@ -43,10 +43,10 @@ enum Known {
 struct Proof {
     profile: String,
     rows: Vec<Row>,
-    /// `Yes` if the names that the profile hides and protects are known.
-    names: Known,
+    /// The tests of the names that the profile hides and protects.
+    names: NameTests,
     /// The reason there are no rows.
-    untried: Option<UntestedProfile>,
+    untested: Option<UntestedProfile>,
 }
 
 /// The reason a profile was not tested.
@@ -60,11 +60,11 @@ struct UntestedProfile {
 impl Proof {
     /// Returns `true` if the launcher's ceiling allows nobody a session with this profile.
     fn not_permitted(&self) -> bool {
-        self.untried.as_ref().is_some_and(|untried| untried.code == ErrorCode::OverCeiling)
+        self.untested.as_ref().is_some_and(|untested| untested.code == ErrorCode::OverCeiling)
     }
 
     fn holds(&self) -> bool {
-        match &self.untried {
+        match &self.untested {
             Some(_) => self.not_permitted(),
             None => self.rows.iter().all(|row| row.verdict.holds()),
         }
@@ -113,7 +113,7 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
     let top = tempfile::Builder::new().prefix("palisade-proof-").tempdir();
     let made = top.and_then(|top| {
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755))?;
-        let places = OutsideTargets::furnish(top.path(), ProverNetwork::Host)?;
+        let places = OutsideTargets::create(top.path(), ProverNetwork::Host)?;
         let program = program(&places)?;
         if let Owner::Given(owner) = owner {
             chown(places.workspace(), Some(owner), Some(owner))?;
@@ -127,28 +127,28 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
     let (_top, mut places, program) = made.map_err(unmade)?;
     let session = match client.open(Open::new(places.workspace()).profile(&profile)).await {
         Ok(session) => session,
-        Err(error) => return untried(profile, error),
+        Err(error) => return untested(profile, error),
     };
     let here = here.filter(|here| here.digest() == session.receipt().profile_digest);
     if let Some(here) = here {
         name(&mut places, here, owner).map_err(unmade)?;
     }
-    let names = if here.is_some() { Known::Yes } else { Known::No };
-    let mut trial = Trial::new(&places, &held(session.receipt()));
+    let names = if here.is_some() { NameTests::Done } else { NameTests::Skipped };
+    let mut trial = Trial::new(&places, &confinement_of(session.receipt()));
     let rows = attempt(&session, &program, &mut trial).await;
     match session.close().await.and(rows) {
-        Ok(rows) => Ok(Proof { profile, rows, names, untried: None }),
-        Err(error) => untried(profile, error),
+        Ok(rows) => Ok(Proof { profile, rows, names, untested: None }),
+        Err(error) => untested(profile, error),
     }
 }
 
 /// Returns the entry for a profile that could not be tested, if the daemon said why.
-fn untried(profile: String, error: Error) -> Result<Proof, Failure> {
+fn untested(profile: String, error: Error) -> Result<Proof, Failure> {
     match error.wire() {
         Some(wire) => {
             let (message, hint) = (wire.message.clone(), wire.hint.clone());
-            let untried = Some(UntestedProfile { code: wire.code, message, hint });
-            Ok(Proof { profile, rows: Vec::new(), names: Known::No, untried })
+            let untested = Some(UntestedProfile { code: wire.code, message, hint });
+            Ok(Proof { profile, rows: Vec::new(), names: NameTests::Skipped, untested })
         }
         None => Err(error.into()),
     }
@@ -161,7 +161,7 @@ fn program(places: &OutsideTargets) -> std::io::Result<PathBuf> {
 }
 
 /// Returns the confinement that the session's receipt reports.
-fn held(receipt: &Receipt) -> Confinement {
+fn confinement_of(receipt: &Receipt) -> Confinement {
     Confinement {
         missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
         scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
@@ -199,12 +199,12 @@ async fn attempt(session: &Session, program: &Path, trial: &mut Trial) -> Result
         return Err(Error::Failed(Box::new(result)));
     }
     let mut rows = trial.read(&result.stdout);
-    for mut deed in trial.deeds() {
-        while let Some(word) = deed.next().map(str::to_owned) {
+    for mut escape in trial.separate_attempts() {
+        while let Some(word) = escape.next().map(str::to_owned) {
             let result = run(&[word]).await?;
-            deed.told(result.denials.into_iter().map(|denial| denial.layer).collect());
+            escape.record(result.denials.into_iter().map(|denial| denial.layer).collect());
         }
-        rows.push(deed.row());
+        rows.push(escape.row());
     }
     Ok(rows)
 }
@@ -218,14 +218,14 @@ fn report(proofs: &[Proof]) -> Value {
         })
     };
     let profile = |proof: &Proof| {
-        let error = proof.untried.as_ref();
-        let error = error.map(|untried| {
-            json!({"code": untried.code, "message": untried.message, "hint": untried.hint})
+        let error = proof.untested.as_ref();
+        let error = error.map(|untested| {
+            json!({"code": untested.code, "message": untested.message, "hint": untested.hint})
         });
         let probes: Vec<_> = proof.rows.iter().map(row).collect();
         json!({
             "profile": proof.profile, "ok": proof.holds(), "permitted": !proof.not_permitted(),
-            "error": error, "probes": probes, "names_tried": proof.names == Known::Yes,
+            "error": error, "probes": probes, "names_tried": proof.names == NameTests::Done,
         })
     };
     let profiles: Vec<_> = proofs.iter().map(profile).collect();
@@ -237,7 +237,7 @@ fn text(proof: &Proof, paint: Paint) -> String {
     let profile = harmless(&proof.profile);
     let stopped = proof.rows.iter().filter(|row| row.verdict.holds()).count();
     let tried = proof.rows.len();
-    match &proof.untried {
+    match &proof.untested {
         Some(UntestedProfile { message, .. }) if proof.not_permitted() => {
             let told = format!(
                 "{profile}: not tried, because the ceiling does not permit it: {}",
@@ -263,7 +263,7 @@ fn text(proof: &Proof, paint: Paint) -> String {
             lines.push(paint.apply(Style::Error, &told));
         }
     }
-    if proof.untried.is_none() && proof.names == Known::No {
+    if proof.untested.is_none() && proof.names == NameTests::Skipped {
         lines.push(format!(
             "{profile}: hidden and protected names were not tried: the profile's file was not \
              found here (name its directory with --profiles)"
@@ -302,27 +302,27 @@ mod tests {
                 Row { probe, answer, control, verdict: *verdict }
             };
         let rows = PROBES.iter().zip(answers).map(row).collect();
-        Proof { profile: "mine".to_owned(), rows, names: Known::Yes, untried: None }
+        Proof { profile: "mine".to_owned(), rows, names: NameTests::Done, untested: None }
     }
 
     #[test]
     fn what_the_ceiling_does_not_permit_is_no_failure_and_what_else_is_untried_is() {
-        let untried = |code| Proof {
+        let untested = |code| Proof {
             profile: "mine".to_owned(),
             rows: Vec::new(),
-            names: Known::No,
-            untried: Some(UntestedProfile {
+            names: NameTests::Skipped,
+            untested: Some(UntestedProfile {
                 code,
                 message: "no".to_owned(),
                 hint: "do".to_owned(),
             }),
         };
-        let over = untried(ErrorCode::OverCeiling);
+        let over = untested(ErrorCode::OverCeiling);
         let shown = "mine: not tried, because the ceiling does not permit it: no\n\n";
         assert!(over.holds());
         assert_eq!(text(&over, Paint::Plain), shown);
         assert_eq!(report(&[over])["profiles"][0]["permitted"], json!(false));
-        let failed = untried(ErrorCode::CellFailed);
+        let failed = untested(ErrorCode::CellFailed);
         assert!(!failed.holds());
         assert_eq!(text(&failed, Paint::Plain), "mine: not proved: no\nhint: do\n\n");
     }

@@ -42,7 +42,7 @@ impl Compare {
         let found = load::find(&self.directories, [self.first.as_str(), self.second.as_str()])?;
         let [first, second] = found.as_slice() else { return Ok(0) };
         // Compares what the profiles say, even if one is only observed and not enforced.
-        let (first, second) = (first.meant(), second.meant());
+        let (first, second) = (first.as_written(), second.as_written());
         if self.replay.is_some() {
             self.log.find()?;
         }

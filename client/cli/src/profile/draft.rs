@@ -3,7 +3,9 @@
 
 use super::{Directories, load, refusals::Refusals};
 use crate::{failure::Failure, paint::harmless, print};
-use palisade_policy::{Addition, Profile, ProfileError, amended, merged, turned, widening};
+use palisade_policy::{
+    Addition, Profile, ProfileError, amended, merged, widening, with_reversed_decision,
+};
 use std::{
     collections::BTreeSet,
     fs,
@@ -119,10 +121,12 @@ fn checked(mut text: String, files: Vec<load::File>, path: &Path) -> Result<Stri
         let all: Vec<load::File> = rest.chain([draft]).collect();
         match load::set(&all) {
             Ok(_) => return Ok(text),
-            Err(ProfileError::Test { at, .. }) if at.profile == stem => match turned(&text, &at) {
-                Some(other) => text = other,
-                None => break,
-            },
+            Err(ProfileError::Test { at, .. }) if at.profile == stem => {
+                match with_reversed_decision(&text, &at) {
+                    Some(other) => text = other,
+                    None => break,
+                }
+            }
             Err(ProfileError::Duplicate(_)) => {
                 let told = format!("there is a built-in profile {stem:?}");
                 return Err(Failure::new(told, "give the file another name"));

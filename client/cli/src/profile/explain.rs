@@ -83,7 +83,7 @@ impl Explain {
         let scene = self.place.scene()?;
         let Some(profile) = found.first() else { return Ok(0) };
         // Explains what the profile says, even if it is only observed and not enforced.
-        let meant = profile.meant();
+        let meant = profile.as_written();
         // Shell completion often adds a slash to a directory's name.
         let target = match self.target.trim_end_matches('/') {
             "" => self.target.as_str(),

@@ -58,7 +58,7 @@ impl Scratch {
     }
 
     /// Creates a program at a path in the workspace that a test targets.
-    fn furnish(&self, rest: &str) -> std::io::Result<()> {
+    fn create_target(&self, rest: &str) -> std::io::Result<()> {
         let path = self.directory.path().join(rest.trim_start_matches('/'));
         if path.exists() {
             return Ok(());
@@ -94,7 +94,7 @@ pub(super) async fn attempt(
     let place = told.place;
     let target = test.target.as_str();
     if let Some(rest) = target.strip_prefix("$WORKSPACE/") {
-        scratch.furnish(rest).map_err(|error| Failure::new(error.to_string(), ""))?;
+        scratch.create_target(rest).map_err(|error| Failure::new(error.to_string(), ""))?;
     }
     let host = scratch.on_host(target);
     let missing = |path: &Path| {

@@ -87,7 +87,7 @@ impl Refusals {
         let profile = place.set.and_then(|set| set.get(place.profile));
         let answer = match (profile, place.scene) {
             (Some(profile), Some(scene)) => {
-                remedy::answer(profile.meant(), scene, place.tool, denial, remedy::there)
+                remedy::answer(profile.as_written(), scene, place.tool, denial, remedy::there)
             }
             (Some(_) | None, _) => Answer::AsRecorded,
         };

@@ -84,7 +84,7 @@ impl TestProfiles {
             // A connection has one session, and a private daemon one connection.
             let name = "program:palisade-profile-test";
             let (client, approving) = own::start(private, name).await?;
-            let tried = attempt(&client, opened, profile.meant()).await;
+            let tried = attempt(&client, opened, profile.as_written()).await;
             drop(approving);
             status = status.max(run::end(&client, tried).await?);
         }

@@ -45,7 +45,7 @@ impl ServerCommand {
     }
 }
 
-/// Where a configuration was taken from.
+/// The source of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
     /// It was tried with this version.

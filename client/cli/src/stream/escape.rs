@@ -13,7 +13,7 @@ const ESCAPE: u8 = 0x1b;
 
 /// True if a program has moved the cursor, or done more with `--raw`, since the last approval
 /// request.
-static STEERED: AtomicBool = AtomicBool::new(false);
+static CURSOR_MOVED: AtomicBool = AtomicBool::new(false);
 
 /// The handling of control sequences in a program's output on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl Controls {
 }
 
 /// Returns whether a program has moved the cursor since the last call of this function.
-pub(crate) fn take_steered() -> bool {
-    STEERED.swap(false, Ordering::Relaxed)
+pub(crate) fn take_cursor_moved() -> bool {
+    CURSOR_MOVED.swap(false, Ordering::Relaxed)
 }
 
 /// The filter for one stream of a program, fed piece by piece. A sequence that is cut between two
@@ -42,7 +42,7 @@ pub(crate) fn take_steered() -> bool {
 pub(crate) struct Escaper {
     mode: EscapeMode,
     /// A sequence or a character that is not complete yet.
-    held: Vec<u8>,
+    pending: Vec<u8>,
     /// True if a colour was passed on, which lasts until it is reset.
     coloured: bool,
 }
@@ -82,7 +82,7 @@ impl Escaper {
             (true, Controls::Passed) => EscapeMode::Raw,
             (true, Controls::Shown) => EscapeMode::Terminal,
         };
-        Self { mode, held: Vec::new(), coloured: false }
+        Self { mode, pending: Vec::new(), coloured: false }
     }
 
     /// Filters the next piece and returns the bytes to write.
@@ -91,7 +91,7 @@ impl Escaper {
             EscapeMode::Exact => data.to_vec(),
             EscapeMode::Raw => {
                 if data.iter().any(|byte| !(b' '..=b'~').contains(byte) && *byte != b'\n') {
-                    STEERED.store(true, Ordering::Relaxed);
+                    CURSOR_MOVED.store(true, Ordering::Relaxed);
                 }
                 data.to_vec()
             }
@@ -108,7 +108,7 @@ impl Escaper {
     /// Ends the stream. Returns the bytes that were held back, as text, and a reset of the colours.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.show_held(&mut out);
+        self.show_pending(&mut out);
         if std::mem::take(&mut self.coloured) {
             out.extend(b"\x1b[0m");
         }
@@ -116,36 +116,36 @@ impl Escaper {
     }
 
     fn take(&mut self, byte: u8, out: &mut Vec<u8>) {
-        if self.held.is_empty() && (b' '..=b'~').contains(&byte) {
+        if self.pending.is_empty() && (b' '..=b'~').contains(&byte) {
             return out.push(byte);
         }
-        if !self.held.is_empty() && !self.continues(byte) {
-            self.show_held(out);
+        if !self.pending.is_empty() && !self.continues(byte) {
+            self.show_pending(out);
         }
-        self.held.push(byte);
+        self.pending.push(byte);
         match self.judge() {
             SequenceState::Part => {}
             SequenceState::Passes { colour } => {
                 self.coloured |= colour;
-                if !colour && self.held.first() == Some(&ESCAPE) {
-                    STEERED.store(true, Ordering::Relaxed);
+                if !colour && self.pending.first() == Some(&ESCAPE) {
+                    CURSOR_MOVED.store(true, Ordering::Relaxed);
                 }
-                out.append(&mut self.held);
+                out.append(&mut self.pending);
             }
-            SequenceState::Shown => self.show_held(out),
+            SequenceState::Shown => self.show_pending(out),
         }
     }
 
     /// Returns `true` if a byte can continue what is held back.
     fn continues(&self, byte: u8) -> bool {
-        match self.held.first() {
+        match self.pending.first() {
             Some(&ESCAPE) => (b' '..=b'~').contains(&byte),
             _ => (0x80..0xc0).contains(&byte),
         }
     }
 
     fn judge(&self) -> SequenceState {
-        match self.held.as_slice() {
+        match self.pending.as_slice() {
             [b'\n' | b'\r' | b'\t' | 0x08] => SequenceState::Passes { colour: false },
             [byte] if (b' '..=b'~').contains(byte) => SequenceState::Passes { colour: false },
             [ESCAPE] | [ESCAPE, b'['] => SequenceState::Part,
@@ -157,16 +157,16 @@ impl Escaper {
         }
     }
 
-    /// Writes the held bytes as text.
-    fn show_held(&mut self, out: &mut Vec<u8>) {
-        let held = std::mem::take(&mut self.held);
-        match (std::str::from_utf8(&held), held.as_slice()) {
+    /// Writes the pending bytes as text.
+    fn show_pending(&mut self, out: &mut Vec<u8>) {
+        let pending = std::mem::take(&mut self.pending);
+        match (std::str::from_utf8(&pending), pending.as_slice()) {
             (Ok(text), [first, ..]) if *first >= 0xc2 => {
                 for c in text.chars() {
                     out.extend(format!("<U+{:04X}>", u32::from(c)).bytes());
                 }
             }
-            _ => held.iter().for_each(|byte| show(*byte, out)),
+            _ => pending.iter().for_each(|byte| show(*byte, out)),
         }
     }
 }

@@ -18,7 +18,7 @@ impl Progress {
     }
 
     /// Shows the current activity and how much of it is done.
-    pub(crate) fn tell(&mut self, message: &str, done: u64, total: Option<u64>) {
+    pub(crate) fn show(&mut self, message: &str, done: u64, total: Option<u64>) {
         if !Self::is_seen() {
             return;
         }

@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a file was not archived. The file is then where it was.
+/// An error from archiving a file. The file is then still in the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// An operation on a file failed.

@@ -4,7 +4,7 @@ use crate::{
     clean::CleanText,
     decision::{Answer, Grant, Question},
     effects::{CommittedEffect, Effects},
-    line::{Entry, steers},
+    line::{Entry, is_control_or_invisible},
     record::{ArchiveAct, Call, CallResult, Finding, JobEnd, Record, SessionOpen, Thinking},
 };
 use std::fmt::Write as _;
@@ -256,7 +256,7 @@ fn longest_run(text: &str) -> usize {
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if steers(c) && c != '\n' && c != '\t' {
+        if is_control_or_invisible(c) && c != '\n' && c != '\t' {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);

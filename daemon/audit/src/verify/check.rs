@@ -81,7 +81,7 @@ impl Check {
     }
 
     /// Goes on with the record after `head`, whatever came before.
-    pub(super) fn go_on_after(&mut self, head: Head) {
+    pub(super) fn continue_after(&mut self, head: Head) {
         (self.good, self.previous, self.distrusted) = (head, None, false);
         self.rest.clear();
     }

@@ -38,7 +38,7 @@ impl Approvals {
         let (handler, name) = state.voter(from)?;
         state.fits(at, &handler, &answer)?;
         let asked = state.take_vote(at, from, &handler, &name)?;
-        let (remember, refused) = state.memorable(at, &answer);
+        let (remember, refused) = state.rememberable(at, &answer);
         let grant = state.count(at, asked, answer.decision, remember, name)?;
         refused.map_or(Ok(Answered { grant }), Err)
     }
@@ -64,7 +64,7 @@ impl ApprovalsState {
                 open.remember.extend(remember.map(|remember| (remember, name)));
                 match (open.poll.approve(asked), vote) {
                     (PollState::Open, _) => {
-                        open.stir();
+                        open.wake_waiters();
                         return Ok(None);
                     }
                     (PollState::Lost(why), _) => Verdict::default(why, ""),
@@ -202,7 +202,7 @@ impl ApprovalsState {
     }
 
     /// Returns what of an answer may be remembered, and the error where it may not.
-    fn memorable(&self, at: usize, answer: &Answer) -> (Option<Remember>, Option<WireError>) {
+    fn rememberable(&self, at: usize, answer: &Answer) -> (Option<Remember>, Option<WireError>) {
         let Some(remember) = answer.remember.clone() else { return (None, None) };
         let checked = match (self.open.get(at), &answer.decision) {
             (Some(open), Decision::Approve) if open.question.review == Review::Effects => {
@@ -245,7 +245,7 @@ impl ApprovalsState {
         }
         match open.poll.take(handler) {
             Some(asked) if asked.until <= Instant::now() => {
-                let lost = open.poll.standing();
+                let lost = open.poll.state();
                 if matches!(lost, PollState::Lost(_)) {
                     self.finish(
                         at,

@@ -151,7 +151,7 @@ impl Approvals {
                 changed = outcome.changed() => if changed.is_err() {
                     return Verdict::default("the approval request was lost", "");
                 },
-                () = sleep_until(wake) => self.state().look_after(&id, Instant::now()),
+                () = sleep_until(wake) => self.state().check_deadlines(&id, Instant::now()),
             }
         }
     }

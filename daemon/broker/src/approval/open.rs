@@ -62,8 +62,8 @@ impl ConnectedApprover {
             && (tools.is_empty() || tools.contains(&question.tool))
     }
 
-    /// When the approver counts as hung; `None` without a heartbeat.
-    pub(super) fn lapses(&self) -> Option<Instant> {
+    /// The time at which the approver counts as hung; `None` without a heartbeat.
+    pub(super) fn hung_at(&self) -> Option<Instant> {
         self.register.heartbeat_ms.map(|ms| self.heard + Duration::from_millis(ms))
     }
 }
@@ -71,7 +71,7 @@ impl ConnectedApprover {
 impl OpenRequest {
     /// Asks an approver, if it wants such requests, has not hung, and its outbox takes the message.
     pub(super) fn offer(&mut self, attached: &ConnectedApprover, now: Instant) {
-        if !attached.wants(&self.question) || attached.lapses().is_some_and(|at| at <= now) {
+        if !attached.wants(&self.question) || attached.hung_at().is_some_and(|at| at <= now) {
             return;
         }
         let own = attached.register.deadline_ms.map(|ms| now + Duration::from_millis(ms));
@@ -81,13 +81,13 @@ impl OpenRequest {
             let Register { name, priority, .. } = &attached.register;
             let (handler, name, priority) = (attached.id.clone(), name.clone(), *priority);
             self.poll.ask(AskedApprover { handler, from: attached.from, name, priority, until });
-            self.stir();
+            self.wake_waiters();
         }
     }
 
     /// Wakes the calls that wait for this request: who may still answer has changed, and so has the
     /// time to wait.
-    pub(super) fn stir(&self) {
+    pub(super) fn wake_waiters(&self) {
         self.outcome.send_modify(|_| {});
     }
 
@@ -97,7 +97,7 @@ impl OpenRequest {
         Question { expires_in_ms, ..self.question.clone() }
     }
 
-    /// When the request is denied without an answer.
+    /// The time at which the request is denied if nobody has answered.
     pub(super) fn expires(&self) -> Instant {
         self.poll.until().map_or(self.limit, |until| until.min(self.limit))
     }
@@ -125,28 +125,28 @@ impl ApprovalsState {
             match open.poll.leave(handler) {
                 PollState::Lost(_) => self.finish(at, Verdict::default(why, ATTACH)),
                 PollState::Open | PollState::Carried(_) => {
-                    open.stir();
+                    open.wake_waiters();
                     at += 1;
                 }
             }
         }
     }
 
-    /// When a request has to be looked at next.
+    /// The time at which a request has to be checked next.
     pub(super) fn wake(&self, id: &QuestionId) -> Option<Instant> {
         let open = self.open.iter().find(|open| open.question.question == *id)?;
         let settled = open.poll.can_carry();
         let grace = (!settled).then_some(open.grace.min(open.limit));
         let asked: Vec<&HandlerId> = open.poll.handlers().collect();
         let lapses = self.attached.iter().filter(|attached| asked.contains(&&attached.id));
-        let next = lapses.filter_map(ConnectedApprover::lapses).chain(grace).min();
+        let next = lapses.filter_map(ConnectedApprover::hung_at).chain(grace).min();
         Some(next.map_or(open.expires(), |next| next.min(open.expires())))
     }
 
     /// Ends a request whose time is over, and drops approvers that have hung.
-    pub(super) fn look_after(&mut self, id: &QuestionId, now: Instant) {
+    pub(super) fn check_deadlines(&mut self, id: &QuestionId, now: Instant) {
         let hung =
-            self.attached.extract_if(.., |handler| handler.lapses().is_some_and(|at| at <= now));
+            self.attached.extract_if(.., |handler| handler.hung_at().is_some_and(|at| at <= now));
         let hung: Vec<HandlerId> = hung.map(|attached| attached.id).collect();
         hung.iter().for_each(|id| self.leave(id, "the approver stopped responding"));
         let Some(at) = self.open.iter().position(|open| open.question.question == *id) else {

@@ -85,13 +85,13 @@ impl Poll {
     pub(crate) fn approve(&mut self, asked: AskedApprover) -> PollState {
         self.top = self.top.max(Some(asked.priority));
         self.approved.push(asked);
-        self.standing()
+        self.state()
     }
 
     /// Removes an approver that has left, with its vote if it was not given yet.
     pub(crate) fn leave(&mut self, handler: &HandlerId) -> PollState {
         match self.take(handler) {
-            Some(_) => self.standing(),
+            Some(_) => self.state(),
             None => PollState::Open,
         }
     }
@@ -116,7 +116,7 @@ impl Poll {
     }
 
     /// The current state of the poll.
-    pub(crate) fn standing(&self) -> PollState {
+    pub(crate) fn state(&self) -> PollState {
         let is_top = |asked: &&AskedApprover| Some(asked.priority) == self.top;
         if distinct(&mut self.approved.iter()) >= self.quorum
             && let Some(by) = self.approved.iter().find(is_top)

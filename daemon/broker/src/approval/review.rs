@@ -99,7 +99,7 @@ impl ReviewedCall {
             Verdict::Approved { .. } => outcome,
             Verdict::Replaced { output, data, .. } => {
                 self.drop_spool(&outcome).await;
-                Outcome { output, data, checkpoint: Some(checkpoint), ..emptied(outcome) }
+                Outcome { output, data, checkpoint: Some(checkpoint), ..without_content(outcome) }
             }
             Verdict::Denied { .. } | Verdict::Modified { .. } | Verdict::Part { .. } => {
                 self.drop_spool(&outcome).await;
@@ -134,7 +134,7 @@ fn shown(outcome: &Outcome) -> String {
 }
 
 /// An outcome without anything that the program or file contained.
-fn emptied(outcome: Outcome) -> Outcome {
+fn without_content(outcome: Outcome) -> Outcome {
     Outcome {
         output: String::new(),
         stdout: String::new(),
@@ -147,7 +147,7 @@ fn emptied(outcome: Outcome) -> Outcome {
 }
 
 fn withheld(outcome: Outcome, checkpoint: Checkpoint, error: WireError) -> Outcome {
-    Outcome { error: Some(error), checkpoint: Some(checkpoint), ..emptied(outcome) }
+    Outcome { error: Some(error), checkpoint: Some(checkpoint), ..without_content(outcome) }
 }
 
 #[cfg(test)]

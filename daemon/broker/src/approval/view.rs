@@ -150,7 +150,7 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    if word.chars().any(text::steers) {
+    if word.chars().any(text::is_control_or_bidi) {
         return format!("$'{}'", word.escape_debug());
     }
     format!("'{}'", word.replace('\'', "'\\''"))

@@ -29,7 +29,7 @@ fn unseen(letter: char) -> bool {
 pub(crate) fn line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if text::steers(letter) || unseen(letter) {
+        if text::is_control_or_bidi(letter) || unseen(letter) {
             shown.extend(letter.escape_default());
         } else {
             shown.push(letter);

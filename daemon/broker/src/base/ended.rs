@@ -27,7 +27,7 @@ pub(crate) struct ProgramEnd {
     pub(crate) denials: Vec<Denial>,
     /// The operations that the profile would have denied if it were enforced.
     pub(crate) observed: Vec<Denial>,
-    /// Why the two lists of denials may be incomplete; empty if they are complete.
+    /// The reason that the two lists of denials may be incomplete; empty if they are complete.
     pub(crate) unrecorded: String,
     /// The fate of the effects, if the program ran in a transaction.
     pub(crate) settled: Option<Box<SettledEffects>>,

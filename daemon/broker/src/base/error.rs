@@ -13,7 +13,7 @@ use std::io;
 pub(crate) const LAUNCHER_HINT: &str = "nothing can be confined without it, so nothing runs; connect and open \
                              a session again, and if that fails too, restart the daemon";
 
-/// Why a call did not do what was asked.
+/// An error for which a call did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("the launcher is gone: {0}")]

@@ -9,7 +9,7 @@ pub(crate) fn escaped(name: &[u8]) -> String {
         for letter in part.valid().chars() {
             match letter {
                 '\\' => shown.push_str("\\\\"),
-                letter if text::steers(letter) => shown.extend(letter.escape_default()),
+                letter if text::is_control_or_bidi(letter) => shown.extend(letter.escape_default()),
                 letter => shown.push(letter),
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
     pub(crate) error: Option<WireError>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) denials: Vec<Denial>,
-    /// Why `denials` may be incomplete; empty if nothing is known to be missing.
+    /// The reason that `denials` may be incomplete; empty if nothing is known to be missing.
     pub(crate) unrecorded: String,
     /// The operations that the profile would have denied if it were enforced.
     pub(crate) observed: Vec<Denial>,
@@ -155,7 +155,7 @@ impl ResultHeader {
             omitted_bytes: outcome.omitted,
             spool: outcome.spooled.then(|| self.call_id.clone()),
             data: match outcome.recorded {
-                Some(recorded) => recorded::told(outcome.data, &recorded),
+                Some(recorded) => recorded::with_recorded(outcome.data, &recorded),
                 None => outcome.data,
             },
             undo: outcome.undo,

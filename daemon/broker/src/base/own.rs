@@ -15,7 +15,7 @@ pub(crate) struct DaemonPaths {
     kept: Vec<PathBuf>,
 }
 
-/// Why a plan was refused: its session would get access to the daemon's own paths.
+/// The refusal of a plan whose session would get access to the daemon's own paths.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DaemonPathError {
     #[error("{path:?} overlaps {own:?}, which belongs to the daemon")]

@@ -88,7 +88,7 @@ impl Quotas {
     /// Refuses calls beyond the number that one user may have under way.
     pub(crate) fn check_calls(self, running: u32, more: u32) -> Result<(), WireError> {
         match self.calls {
-            Some(most) if running.saturating_add(more) > most => Err(past(
+            Some(most) if running.saturating_add(more) > most => Err(quota_error(
                 format!("{running} calls of this user are already under way"),
                 format!("quotas.calls allows {most}; wait for one of them to end"),
                 SOON,
@@ -99,7 +99,7 @@ impl Quotas {
 }
 
 /// Returns the error for an exhausted quota.
-pub(crate) fn past(message: String, hint: String, retry: Duration) -> WireError {
+pub(crate) fn quota_error(message: String, hint: String, retry: Duration) -> WireError {
     WireError::new(ErrorCode::LimitReached, message, hint).retry_after(retry)
 }
 
@@ -129,7 +129,7 @@ impl From<QuotaFull> for WireError {
             "quotas.spool_bytes sets the limit; {when}; an operator can delete it with `palisade \
              forget --user {uid} --only spools`"
         );
-        past(full.to_string(), hint, oldest.unwrap_or_default().max(SOON))
+        quota_error(full.to_string(), hint, oldest.unwrap_or_default().max(SOON))
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct RequestRates {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// When the bucket is empty again, if no more requests come.
+    /// The time at which the bucket is empty again, if no more requests come.
     empty_at: Instant,
 }
 
@@ -172,7 +172,7 @@ impl RequestRates {
         let filled = bucket.empty_at.max(now) + each;
         let limit = now + Duration::from_secs(1);
         if filled > limit {
-            return Err(past(
+            return Err(quota_error(
                 format!("this user sends more than {rate} requests per second"),
                 "quotas.requests_per_second of the daemon's configuration sets the limit"
                     .to_owned(),

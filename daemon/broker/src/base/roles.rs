@@ -142,7 +142,7 @@ impl Roles {
     }
 
     /// Refuses a peer that may not record the accesses of its programs.
-    pub(crate) fn let_record(&self, who: &PeerIdentity) -> Result<(), WireError> {
+    pub(crate) fn check_may_record(&self, who: &PeerIdentity) -> Result<(), WireError> {
         let own = [0, rustix::process::geteuid().as_raw()].contains(&who.peer.uid);
         match &self.record {
             None if own => Ok(()),
@@ -259,11 +259,11 @@ mod tests {
         let who = |uid| PeerIdentity::known(Peer { uid, gid: 8, pid: Some(9) }, Vec::new(), None);
         let usual = Roles::default();
         for (uid, may) in [(0, true), (own, true), (own.wrapping_add(7), false)] {
-            assert_eq!(usual.let_record(&who(uid)).is_ok(), may, "{uid}");
+            assert_eq!(usual.check_may_record(&who(uid)).is_ok(), may, "{uid}");
         }
         let named = Roles { record: named(&["uid:7"]), ..Roles::default() };
-        assert_eq!(named.let_record(&who(7)), Ok(()));
-        let error = named.let_record(&who(0)).unwrap_err();
+        assert_eq!(named.check_may_record(&who(7)), Ok(()));
+        let error = named.check_may_record(&who(0)).unwrap_err();
         assert_eq!(error.code, ErrorCode::Forbidden);
         assert!(error.hint.starts_with("roles.record of"), "{}", error.hint);
     }

@@ -15,12 +15,12 @@ use std::{
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum AllowedServices {
-    /// None.
+    /// No service.
     #[default]
     None,
-    /// Those that the profile names.
+    /// Every service that the profile names.
     Any,
-    /// These.
+    /// Only the listed services.
     Listed(BTreeSet<HostService>),
 }
 

@@ -109,7 +109,7 @@ pub(crate) enum RefusalAction {
     End,
 }
 
-/// Which jobs to list.
+/// The jobs that a list includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobFilter {
     All,

@@ -62,7 +62,7 @@ pub(crate) fn confine() -> Result<(), seccompiler::Error> {
         denied.extend([(number, Vec::new()), (number | X32, Vec::new())]);
     }
     let makes_namespace =
-        NAMESPACES.iter().map(|flag| makes(*flag)).collect::<Result<Vec<_>, _>>()?;
+        NAMESPACES.iter().map(|flag| clone_flag_rule(*flag)).collect::<Result<Vec<_>, _>>()?;
     denied.insert(libc::SYS_clone, makes_namespace.clone());
     denied.insert(libc::SYS_clone | X32, makes_namespace);
     let refused = u32::try_from(libc::EPERM).unwrap_or_default();
@@ -75,7 +75,7 @@ pub(crate) fn confine() -> Result<(), seccompiler::Error> {
 }
 
 /// A rule for calls of `clone` with a flag.
-fn makes(flag: libc::c_int) -> Result<SeccompRule, seccompiler::Error> {
+fn clone_flag_rule(flag: libc::c_int) -> Result<SeccompRule, seccompiler::Error> {
     let flag = u64::from(flag.cast_unsigned());
     let is_set =
         SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?;

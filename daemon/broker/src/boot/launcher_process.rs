@@ -23,7 +23,7 @@ pub(crate) struct LauncherProcess {
     pub(crate) socket: OwnedFd,
 }
 
-/// Why the launcher could not be started.
+/// An error from starting the launcher.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherProcessError {
     /// The program is in none of the directories that are searched.

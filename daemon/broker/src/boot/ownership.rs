@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a path is not safe.
+/// The reason that a path is not safe.
 #[derive(Debug, thiserror::Error)]
 pub enum UnsafePlace {
     /// The path could not be inspected.

@@ -35,7 +35,7 @@ impl Account {
     }
 }
 
-/// Why the broker could not give up its privilege, and so does not serve.
+/// An error from giving up the broker's privilege. The broker then does not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The user and group databases could not be read.

@@ -10,7 +10,7 @@ use crate::{
         settings::{Settings, SettingsError, StartedBy},
     },
     front::server::Server,
-    telemetry::standing::notify,
+    telemetry::service_status::notify,
 };
 use sd_notify::NotifyState;
 use std::{
@@ -40,7 +40,7 @@ impl fmt::Debug for Reloader {
     }
 }
 
-/// Why a reload was refused and the old configuration stays in force.
+/// An error from a reload. The old configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
@@ -85,7 +85,7 @@ impl Reloader {
                     "not reloaded: the old configuration and profiles stay in force"
                 ),
             }
-            server.standing.reloaded(result.map_err(|error| chain(&error)));
+            server.service_status.reloaded(result.map_err(|error| chain(&error)));
             notify(&[NotifyState::Ready]);
             service::tell(&server);
         }

@@ -3,7 +3,7 @@
 
 use crate::{
     front::server::Server,
-    telemetry::standing::{mention, notify},
+    telemetry::service_status::{mention, notify},
 };
 use sd_notify::NotifyState;
 use std::{
@@ -33,7 +33,7 @@ fn line(server: &Server) -> String {
     if let Some(why) = server.telemetry.audit.retention_fault() {
         line = format!("the audit log's retention fails ({why}); {line}");
     }
-    match server.standing.not_reloaded() {
+    match server.service_status.not_reloaded() {
         Some(why) => format!("NOT RELOADED, the old configuration is in force: {why}; {line}"),
         None => line,
     }
@@ -41,7 +41,7 @@ fn line(server: &Server) -> String {
 
 /// Sends the status line to the service manager, if it changed.
 pub(crate) fn tell(server: &Server) {
-    server.standing.tell(line(server));
+    server.service_status.send(line(server));
 }
 
 /// Reports readiness, then liveness for as long as the event loop runs.

@@ -29,12 +29,12 @@ use std::{
 };
 
 mod choose;
-mod doors;
+mod endpoints;
 mod error;
 mod profiles;
 mod started;
 
-pub(crate) use doors::{ClientEndpoint, OperatorEndpoint, ReportTargets};
+pub(crate) use endpoints::{ClientEndpoint, OperatorEndpoint, ReportTargets};
 pub use error::SettingsError;
 pub(crate) use profiles::ProfilePlaces;
 pub(crate) use started::StartedBy;
@@ -48,14 +48,14 @@ const SYSTEM_CONFIG: &str = "/etc/palisade/palisaded.toml";
 /// All settings, decided before anything is done.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) door: ClientEndpoint,
-    pub(crate) operator_door: OperatorEndpoint,
+    pub(crate) client_endpoint: ClientEndpoint,
+    pub(crate) operator_endpoint: OperatorEndpoint,
     /// The time without clients after which a daemon that a command left running ends.
     pub(crate) linger: Option<Duration>,
     /// The directory of the sockets of such daemons, if there is one.
     pub(crate) lingers_in: Option<PathBuf>,
     /// The socket for providers; `None` in a private daemon.
-    pub(crate) provider_door: Option<PathBuf>,
+    pub(crate) provider_socket: Option<PathBuf>,
     pub(crate) profiles: ProfilePlaces,
     pub(crate) state: StateDirectory,
     /// The user to switch to; `None` if an ordinary user starts the daemon, which then keeps its
@@ -87,7 +87,7 @@ pub(crate) struct Settings {
     quotas: Quotas,
     /// The address for metrics scrapes, if any.
     pub(crate) metrics: Option<Address>,
-    pub(crate) telling: ReportTargets,
+    pub(crate) report_targets: ReportTargets,
     /// Every value in force, with its origin.
     pub(crate) effective: EffectiveConfig,
     /// The directories and files where configuration and profiles are looked for.
@@ -117,8 +117,8 @@ impl Settings {
         let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
         let file = read(options.config.as_deref(), config.as_deref(), reach)?;
         let mut effective = EffectiveConfig::default();
-        let (door, operator_door, provider_door) =
-            choose::doors(&options, &file, by, &mut effective)?;
+        let (client_endpoint, operator_endpoint, provider_socket) =
+            choose::endpoints(&options, &file, by, &mut effective)?;
         let usual = config.map(|directory| directory.join("profiles"));
         let typed = (!options.profiles.is_empty()).then_some(options.profiles);
         let default = (Some(usual.iter().cloned().collect()), ValueOrigin::Default);
@@ -127,7 +127,7 @@ impl Settings {
             effective.choose("profiles", typed, file.profiles, default).unwrap_or_default();
         configured.extend(directories.iter().cloned());
         // Whoever starts a daemon for themselves may use every profile.
-        let usual_offered = match (by, &door) {
+        let usual_offered = match (by, &client_endpoint) {
             (StartedBy::Root, ClientEndpoint::Socket(_)) => Vec::new(),
             (StartedBy::Root, ClientEndpoint::Embedded) | (StartedBy::User, _) => {
                 Offered::ALL.map(|(offered, _)| offered).to_vec()
@@ -195,7 +195,7 @@ impl Settings {
         );
         let proving =
             if prove == Some(true) { ProofSchedule::AtStart } else { ProofSchedule::Never };
-        let usual_log = match door {
+        let usual_log = match client_endpoint {
             ClientEndpoint::Socket(_) => LogFilter::default(),
             ClientEndpoint::Embedded => LogFilter::errors(),
         };
@@ -215,12 +215,12 @@ impl Settings {
         };
         let (given, usual) = if given { (directories, None) } else { (Vec::new(), usual) };
         Ok(Self {
-            quotas: choose::quotas(file.quotas, file.undo_keep, &door, &mut effective),
-            door,
-            operator_door,
+            quotas: choose::quotas(file.quotas, file.undo_keep, &client_endpoint, &mut effective),
+            client_endpoint,
+            operator_endpoint,
             linger: options.linger_ms.map(Duration::from_millis),
             lingers_in: by.lingering_sockets(),
-            provider_door,
+            provider_socket,
             profiles: ProfilePlaces { given, usual, only: options.only_profile, by, offered },
             state,
             account,
@@ -242,7 +242,7 @@ impl Settings {
             proving,
             drain: Duration::from_millis(drain.unwrap_or(DRAIN_MS).into()),
             roles: choose::roles(file.roles, &mut effective),
-            telling: choose::telling(
+            report_targets: choose::report_targets(
                 file.journal,
                 file.traces_export,
                 file.logs_export,
@@ -289,15 +289,15 @@ impl Settings {
             StateDirectory::Given(path) | StateDirectory::Usual(path) => Some(path),
             StateDirectory::Nowhere => None,
         };
-        let socket = match &self.door {
+        let socket = match &self.client_endpoint {
             ClientEndpoint::Socket(path) => Some(path),
             ClientEndpoint::Embedded => None,
         };
-        let operator = match &self.operator_door {
+        let operator = match &self.operator_endpoint {
             OperatorEndpoint::Socket(path) => Some(path),
             OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
         };
-        let sockets = socket.into_iter().chain(operator).chain(&self.provider_door);
+        let sockets = socket.into_iter().chain(operator).chain(&self.provider_socket);
         let sockets = sockets.chain(&self.launcher_socket).chain(&self.egress_socket);
         let sockets = sockets.chain(&self.lingers_in);
         state.into_iter().chain(sockets).cloned().collect()
@@ -305,11 +305,11 @@ impl Settings {
 
     /// Returns the text of `--check`: what would be done.
     pub(crate) fn describe(&self, profiles: &ProfileSet) -> String {
-        let door = match &self.door {
+        let clients = match &self.client_endpoint {
             ClientEndpoint::Socket(path) => format!("listen on {}", path.display()),
             ClientEndpoint::Embedded => "serve the client on standard input".to_owned(),
         };
-        let operators = match &self.operator_door {
+        let operators = match &self.operator_endpoint {
             OperatorEndpoint::Socket(path) => format!("listen on {}", path.display()),
             OperatorEndpoint::Stdout => "serve the operator on standard output".to_owned(),
             OperatorEndpoint::None => {
@@ -317,7 +317,7 @@ impl Settings {
             }
         };
         let providers = self
-            .provider_door
+            .provider_socket
             .as_ref()
             .map_or_else(|| "none".to_owned(), |path| format!("listen on {}", path.display()));
         let state = match &self.state {
@@ -349,7 +349,7 @@ impl Settings {
         };
         let profiles = profiles.names().collect::<Vec<_>>().join(", ");
         format!(
-            "clients: {door}\noperators: {operators}\nproviders: {providers}\nrun: {user}\n\
+            "clients: {clients}\noperators: {operators}\nproviders: {providers}\nrun: {user}\n\
              launcher: {launcher}\negress rooms: {egress}\nsessions: {sessions}\nfull output and audit log: {state}\n\
              audit log on disk: {}\nprofiles: {profiles}\n",
             self.audit_sync

@@ -1,11 +1,11 @@
 //! Starts the daemon: creates sockets and directories and starts the launcher, then gives up
 //! privilege, and only then serves clients. Runs in the broker.
 
-mod doors;
 mod error;
 mod farewell;
 mod kept;
 mod launcher;
+mod sockets;
 
 pub use error::StartError;
 
@@ -37,12 +37,12 @@ use crate::{
     },
     tools::Registry,
 };
-use doors::{OtherSockets, ServiceSocket};
 use kept::StateStores;
 use launcher::LauncherFrom;
 use palisade_policy::ProfileSet;
 use palisade_programs::{Program, Search};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sockets::{OtherSockets, ServiceSocket};
 use std::{
     io::{self, IsTerminal as _},
     os::unix::net::UnixStream,
@@ -70,7 +70,7 @@ pub struct StartedDaemon {
 struct PreparedDaemon {
     /// The uid of the user who started the daemon.
     started_by: u32,
-    /// Which peers may be operators.
+    /// The peers that may be operators.
     operated_by: Operators,
     launcher: LauncherFrom,
     live: LiveSettings,
@@ -81,7 +81,7 @@ struct PreparedDaemon {
     egress: RoomSource,
     expected_calls: ExpectedCalls,
     proofs: Proofs,
-    telling: ReportTargets,
+    report_targets: ReportTargets,
     /// The open directories whose paths the other fields use.
     reach: OpenDirectories,
 }
@@ -95,7 +95,7 @@ pub fn start(options: Options) -> Result<Option<StartedDaemon>, StartError> {
     if options.linger_ms.is_some() {
         background::detach().map_err(|error| StartError::Io("move to the background", error))?;
     }
-    let client = if options.embedded { doors::client() } else { None };
+    let client = if options.embedded { sockets::client() } else { None };
     match prepare_to_serve(options) {
         Ok(started) => Ok(started.map(|started| StartedDaemon { client, ..started })),
         Err(error) => Err(error.tell(client)),
@@ -108,7 +108,7 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
     let mut settings = Settings::resolve(options.clone(), by, &OpenDirectories::default())?;
     // A service that can not load its profiles makes no sockets. The profile of an embedded daemon
     // is loaded while its launcher starts.
-    let profiles = match (&settings.door, check || dump) {
+    let profiles = match (&settings.client_endpoint, check || dump) {
         (ClientEndpoint::Embedded, false) => None,
         (ClientEndpoint::Embedded | ClientEndpoint::Socket(_), _) => {
             Some(settings.profiles.load(&OpenDirectories::default())?)
@@ -124,7 +124,7 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
         return Ok(None);
     }
     let filter = log_to_stderr(&settings);
-    let (entrance, beside) = doors::open(&settings)?;
+    let (entrance, beside) = sockets::open(&settings)?;
     settings.lingers_in = entrance.lingering_directory().or(settings.lingers_in);
     let reach = settings.reach();
     let effective = settings.effective.clone();
@@ -177,7 +177,7 @@ fn prepare(
     privilege::give_up(settings.account)?;
     let (spools, undos) = kept.stores(&reach);
     let audit = kept.audit(&settings, &reach)?;
-    let (telling, expected_calls) = (settings.telling, settings.expected_calls);
+    let (report_targets, expected_calls) = (settings.report_targets, settings.expected_calls);
     Ok(PreparedDaemon {
         started_by,
         operated_by,
@@ -190,7 +190,7 @@ fn prepare(
         egress,
         expected_calls,
         proofs,
-        telling,
+        report_targets,
         reach,
     })
 }
@@ -227,15 +227,15 @@ fn programs(settings: &Settings) -> Result<(Analyst, RoomSource, Proofs), StartE
 
 /// Checks for `--check` that existing directories are safe.
 fn check_places(settings: &Settings) -> Result<(), StartError> {
-    let agents = match &settings.door {
+    let agents = match &settings.client_endpoint {
         ClientEndpoint::Socket(path) => Some(path),
         ClientEndpoint::Embedded => None,
     };
-    let operators = match &settings.operator_door {
+    let operators = match &settings.operator_endpoint {
         OperatorEndpoint::Socket(path) => Some(path),
         OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
     };
-    for path in agents.into_iter().chain(operators).chain(&settings.provider_door) {
+    for path in agents.into_iter().chain(operators).chain(&settings.provider_socket) {
         listen::check(path)?;
     }
     Ok(state::check(&settings.state, settings.account)?)
@@ -319,11 +319,11 @@ impl StartedDaemon {
         };
         // From here on, the connection and the daemon end together.
         drop(client);
-        let journal = match prepared.telling.journal {
+        let journal = match prepared.report_targets.journal {
             true => Journal::to(Path::new(journal::SOCKET)),
             false => Journal::default(),
         };
-        let traces = prepared.telling.traces.map_or_else(Traces::default, Traces::to);
+        let traces = prepared.report_targets.traces.map_or_else(Traces::default, Traces::to);
         prepared.audit.logs.start();
         let server = Arc::new(Server::new(ServerParts {
             live: prepared.live,

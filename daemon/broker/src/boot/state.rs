@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why the state directory can not be used.
+/// An error from preparing the state directory.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// A file operation failed.

@@ -38,7 +38,7 @@ pub(crate) struct Channel {
     pub(crate) reserved: Option<CallWatch>,
 }
 
-/// Why a channel can not be used any more.
+/// The reason that a channel can not be used any more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
     /// The process at the other end has ended.

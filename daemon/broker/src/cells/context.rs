@@ -21,7 +21,7 @@ pub(crate) enum Streaming {
 /// Receives the whole output of a program, while the result keeps only its head and tail.
 pub(crate) trait OutputTap: std::fmt::Debug + Send + Sync {
     /// Receives a piece of output.
-    fn hear(&self, stream: Stream, bytes: &[u8]);
+    fn receive(&self, stream: Stream, bytes: &[u8]);
 }
 
 /// The context of a call: everything that it needs besides its task.
@@ -38,7 +38,7 @@ pub(crate) struct Context {
     /// A receiver of everything that a program prints, besides the client.
     pub(crate) tap: Option<Arc<dyn OutputTap>>,
     pub(crate) observers: Arc<Observers>,
-    /// Which observers may see the output as it is produced.
+    /// The observers that may see the output as it is produced.
     pub(crate) audience: EventAudience,
 }
 
@@ -71,7 +71,7 @@ impl Context {
 
     /// Sends a piece of output to observers; those that are behind miss it.
     pub(crate) fn show(&self, stream: Stream, data: &[u8]) {
-        self.observers.tell_of(&self.session.id, self.audience, || Event::CallOutput {
+        self.observers.send_to(&self.session.id, self.audience, || Event::CallOutput {
             session: self.session.id.clone(),
             call_id: self.call_id.clone(),
             stream,

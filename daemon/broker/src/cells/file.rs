@@ -22,7 +22,9 @@ use crate::{
 use exchange::{ask, done, unexpected};
 use palisade_plan::{
     Path,
-    cell::{Contents, Entry, EntryKind, FileError, FileErrorKind, FileReply, FileRequest, Looked},
+    cell::{
+        Contents, Entry, EntryDetails, EntryKind, FileError, FileErrorKind, FileReply, FileRequest,
+    },
 };
 use palisade_protocol::{RawPath, ToolSpec};
 use read::ReadRequest;
@@ -107,7 +109,7 @@ const fn kind_name(kind: EntryKind) -> &'static str {
 }
 
 /// Reports what is at a path; nothing there is the kernel's error.
-fn stated(path: &Path, real: Path, found: Option<Box<Looked>>) -> Result<Outcome, CallError> {
+fn stated(path: &Path, real: Path, found: Option<Box<EntryDetails>>) -> Result<Outcome, CallError> {
     let Some(found) = found else {
         let message = format!("can not look at {}: it does not exist", escaped(&path.0));
         let errno = rustix::io::Errno::NOENT.raw_os_error();
@@ -115,7 +117,8 @@ fn stated(path: &Path, real: Path, found: Option<Box<Looked>>) -> Result<Outcome
         return Err(CallError::File(FileError { kind, errno, message, about: None }));
     };
     let time = |(seconds, nanoseconds): (i64, u32)| json!({"seconds": seconds, "nanoseconds": nanoseconds});
-    let Looked { kind, dev, ino, mode, links, owner, target, size, mtime, ctime, .. } = *found;
+    let EntryDetails { kind, dev, ino, mode, links, owner, target, size, mtime, ctime, .. } =
+        *found;
     let kind = kind_name(kind);
     let shown = target.as_ref().map(|target| format!(" -> {}", escaped(&target.0)));
     let output = format!(
@@ -135,7 +138,11 @@ fn stated(path: &Path, real: Path, found: Option<Box<Looked>>) -> Result<Outcome
 }
 
 /// Reports where a path leads.
-fn resolved(path: &Path, real: Path, found: Option<Box<Looked>>) -> Result<Outcome, CallError> {
+fn resolved(
+    path: &Path,
+    real: Path,
+    found: Option<Box<EntryDetails>>,
+) -> Result<Outcome, CallError> {
     let kind = found.as_ref().map(|found| kind_name(found.kind));
     let output = format!("{}\n", escaped(&real.0));
     let data = json!({

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use palisade_plan::{
         Path,
-        cell::{Form, Made, Part},
+        cell::{Conversion, Form, Part},
         change::{Act, Change, EvidenceDepth, Keep, Prepared, WriteMode},
         codec,
     };
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn end_of_read() -> FileReply {
-        FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644, made: Made::AsIs }
+        FileReply::Read { bytes: 1, size: 1, complete: true, mode: 0o644, made: Conversion::AsIs }
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::{
     base::{census::Census, live::SettingsInForce},
-    cells::{link::Link, session::Session, veil::ScanStates},
+    cells::{hidden_names::ScanStates, link::Link, session::Session},
     stores::undo::Undos,
     telemetry::audit::Audit,
 };

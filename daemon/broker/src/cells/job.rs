@@ -10,7 +10,7 @@ use crate::{
         ended::ProgramEnd,
         error::CallError,
         outcome::Outcome,
-        quotas::{SOON, past},
+        quotas::{SOON, quota_error},
         task::{JobNumber, RefusalAction},
     },
     cells::{
@@ -150,7 +150,7 @@ impl JobQuota {
         let Some(most) = self.most else { return Ok(None) };
         let enrolled = self.census.enroll(CountedKind::Job, self.uid, most as usize);
         enrolled.map(Some).map_err(|count| {
-            CallError::Refused(past(
+            CallError::Refused(quota_error(
                 format!("{count} jobs of this user are already running"),
                 format!("quotas.jobs allows {most}; end one with job_kill, or wait for one to end"),
                 SOON,

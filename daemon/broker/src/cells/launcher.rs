@@ -38,10 +38,10 @@ pub(crate) struct Launcher {
     routes: Mutex<HashMap<SessionNumber, mpsc::UnboundedSender<Reply>>>,
     gone: OnceLock<String>,
     /// True if this daemon closed the connection itself, so that its end is not an error.
-    let_go: AtomicBool,
+    closing: AtomicBool,
 }
 
-/// Why the launcher can not be used.
+/// An error from a request to the launcher.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
     /// The launcher has ended or closed its socket.
@@ -115,7 +115,7 @@ impl Launcher {
             records,
             routes: Mutex::default(),
             gone: OnceLock::new(),
-            let_go: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
         });
         tokio::spawn(Arc::clone(&launcher).route());
         Ok(launcher)
@@ -143,7 +143,7 @@ impl Launcher {
                 tracing::debug!(session, "ignored a reply for a session that has ended");
             }
         };
-        if !self.let_go.load(Ordering::Relaxed) {
+        if !self.closing.load(Ordering::Relaxed) {
             tracing::error!(why, "the launcher is gone: no call can be confined, so none will run");
         }
         // Set before the routes close, so that whoever notices the end finds the reason.
@@ -173,8 +173,8 @@ impl Launcher {
 
     /// Shuts down the socket, so that the launcher sees this broker end although the routing task
     /// still holds the socket.
-    pub(crate) fn let_go(&self) {
-        self.let_go.store(true, Ordering::Relaxed);
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
         if let Err(error) = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both) {
             tracing::debug!(%error, "the launcher's socket was closed already");
         }

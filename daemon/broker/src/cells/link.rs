@@ -122,7 +122,7 @@ impl Link {
     pub(crate) async fn close(&self, patience: Duration) {
         let current = std::mem::replace(&mut *self.current.lock().await, Err("stopping".into()));
         if let Ok(launcher) = current {
-            launcher.let_go();
+            launcher.close();
         }
         let LauncherSource::Child(child) = &self.source else { return };
         match timeout(patience, end_of(child)).await {

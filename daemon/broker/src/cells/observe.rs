@@ -6,7 +6,7 @@ use crate::{
     base::ended::ProgramEnd,
     cells::{session::Session, why::AccessedPaths},
 };
-use palisade_plan::record::{Noted, Recorded, Right, TargetKind};
+use palisade_plan::record::{Recorded, RecordedUse, Right, TargetKind};
 use palisade_policy::{Act, would_refuse, would_refuse_tool};
 use palisade_protocol::{Denial, ToolSpec};
 
@@ -53,7 +53,7 @@ pub(crate) fn used(session: &Session, recorded: &Recorded, ended: &mut ProgramEn
 }
 
 /// Maps a recorded access to the act it attempts; `None` for lookups and for missing files.
-fn act(note: &Noted) -> Option<(Act, &str)> {
+fn act(note: &RecordedUse) -> Option<(Act, &str)> {
     let act = match (note.right, note.kind) {
         (Right::Read | Right::Execute, TargetKind::Missing) | (Right::Look | Right::Bind, _) => {
             return None;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_was_only_looked_for_or_is_not_there_is_no_attempt() {
-        let noted = |right, kind| Noted { right, path: Path(b"/a".to_vec()), kind };
+        let noted = |right, kind| RecordedUse { right, path: Path(b"/a".to_vec()), kind };
         for (right, kind, expected) in [
             (Right::Look, TargetKind::File, None),
             (Right::Read, TargetKind::Missing, None),
@@ -90,8 +90,11 @@ mod tests {
                 "{right:?} {kind:?}"
             );
         }
-        let note =
-            Noted { right: Right::Read, path: Path(b"/\xff".to_vec()), kind: TargetKind::File };
+        let note = RecordedUse {
+            right: Right::Read,
+            path: Path(b"/\xff".to_vec()),
+            kind: TargetKind::File,
+        };
         assert_eq!(act(&note), None);
     }
 }

@@ -29,12 +29,12 @@ impl OomCounter {
         };
         let group = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
         let counter = Self { file, group, seen: AtomicU64::new(0) };
-        counter.grew();
+        counter.has_new_kills();
         counter
     }
 
     /// Returns `true` if a process was killed since the last call of this function.
-    pub(crate) fn grew(&self) -> bool {
+    pub(crate) fn has_new_kills(&self) -> bool {
         let now = self.file.as_ref().map_or(0, read);
         self.seen.swap(now, Ordering::Relaxed) < now
     }
@@ -79,11 +79,11 @@ mod tests {
         let path = directory.path().join("memory.events");
         std::fs::write(&path, "oom_kill 1\n").unwrap();
         let counter = OomCounter::open(path.to_str().unwrap());
-        assert!(!counter.grew());
+        assert!(!counter.has_new_kills());
         std::fs::write(&path, "oom_kill 2\n").unwrap();
-        assert!(counter.grew());
-        assert!(!counter.grew());
-        assert!(!OomCounter::open("").grew());
+        assert!(counter.has_new_kills());
+        assert!(!counter.has_new_kills());
+        assert!(!OomCounter::open("").has_new_kills());
         assert_eq!(counter.memory(), None);
         std::fs::write(directory.path().join("memory.current"), "4096\n").unwrap();
         assert_eq!(counter.memory(), Some(4096));

@@ -126,7 +126,7 @@ impl<'a> Output<'a> {
 impl OutputConsumer for Output<'_> {
     async fn take(&mut self, (stream, bytes): OutputPiece) {
         if let Some(tap) = &self.context.tap {
-            tap.hear(stream, &bytes);
+            tap.receive(stream, &bytes);
         }
         self.keep(&bytes).await;
         self.merged.push(&bytes);

@@ -64,9 +64,9 @@ pub(crate) struct Records {
 #[derive(Debug)]
 struct RecordsState {
     book: DenialBook,
-    known: RecordAvailability,
+    availability: RecordAvailability,
     fence: Option<Fence>,
-    asked: u64,
+    fence_requests: u64,
     /// A runner's own denial was not recorded although this process's was: seccomp denials are not
     /// logged.
     unlogged: bool,
@@ -75,7 +75,7 @@ struct RecordsState {
 /// The availability of records.
 #[derive(Debug, Clone)]
 enum RecordAvailability {
-    Trying,
+    Testing,
     Yes,
     No(String),
 }
@@ -85,7 +85,7 @@ enum RecordAvailability {
 pub(crate) struct CallDenials {
     /// Each different denial, with how often it occurred.
     pub(crate) refused: Vec<(KernelRefusal, u64)>,
-    /// Why there may be more denials; empty if none are missing.
+    /// The reason that there may be more denials; empty if none are missing.
     pub(crate) missing: String,
 }
 
@@ -102,10 +102,10 @@ pub(crate) struct CallWatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompletionStatus {
     /// The call succeeded.
-    Well,
+    Success,
     /// The call failed, and it should be known whether something was denied. The runner provokes a
     /// denial of its own right after it reports the end.
-    Badly,
+    Failure,
     /// The runner did not report how it ended.
     Unknown,
 }
@@ -114,8 +114,8 @@ impl Records {
     /// Reads records from the launcher's audit socket, if there is one, and tests whether they
     /// arrive.
     pub(crate) fn read(found: &Found, socket: Option<OwnedFd>) -> Arc<Self> {
-        let (stream, known) = match (found, socket.map(stream)) {
-            (Found::Yes(_), Some(Ok(stream))) => (Some(stream), RecordAvailability::Trying),
+        let (stream, availability) = match (found, socket.map(stream)) {
+            (Found::Yes(_), Some(Ok(stream))) => (Some(stream), RecordAvailability::Testing),
             (Found::Yes(_), Some(Err(error))) => (None, RecordAvailability::No(error.to_string())),
             (Found::Yes(_), None) => {
                 (None, RecordAvailability::No("the launcher sent no audit socket".to_owned()))
@@ -124,16 +124,16 @@ impl Records {
         };
         let state = RecordsState {
             book: DenialBook::default(),
-            known,
+            availability,
             fence: None,
-            asked: 0,
+            fence_requests: 0,
             unlogged: false,
         };
         let (state, over) = (Mutex::new(state), CancellationToken::new());
         let records = Arc::new(Self { stream, state, arrived: Notify::new(), over });
         if records.stream.is_some() {
             tokio::spawn(attend(Arc::clone(&records)));
-            tokio::spawn(Arc::clone(&records).try_out());
+            tokio::spawn(Arc::clone(&records).test_arrival());
         }
         records
     }
@@ -147,11 +147,11 @@ impl Records {
         self.over.cancel();
         let mut state = self.state();
         state.fence = None;
-        state.known = RecordAvailability::No("the launcher is gone".to_owned());
+        state.availability = RecordAvailability::No("the launcher is gone".to_owned());
     }
 
     /// Makes a fence and tests whether its record arrives.
-    async fn try_out(self: Arc<Self>) {
+    async fn test_arrival(self: Arc<Self>) {
         let made = mark()
             .ok_or_else(|| io::Error::other("the kernel returned no random bytes"))
             .and_then(Fence::new);
@@ -160,27 +160,27 @@ impl Records {
             state.fence = match made {
                 Ok(fence) => {
                     state.book.fence(&fence.name);
-                    state.asked = 0;
+                    state.fence_requests = 0;
                     Some(fence)
                 }
                 Err(error) => {
-                    state.known = RecordAvailability::No(format!(
+                    state.availability = RecordAvailability::No(format!(
                         "can not test whether kernel audit records arrive: {error}"
                     ));
                     None
                 }
             };
         }
-        if self.pass().await.is_ok() {
-            self.state().known = RecordAvailability::Yes;
+        if self.wait_for_fence().await.is_ok() {
+            self.state().availability = RecordAvailability::Yes;
         }
     }
 
-    /// Returns why no records arrive; `None` if they do.
-    pub(crate) fn unknown(&self) -> Option<String> {
-        match &self.state().known {
+    /// Returns the reason that no records arrive; `None` if they do.
+    pub(crate) fn unavailable_reason(&self) -> Option<String> {
+        match &self.state().availability {
             RecordAvailability::Yes => None,
-            RecordAvailability::Trying => Some(NONE_COME.to_owned()),
+            RecordAvailability::Testing => Some(NONE_COME.to_owned()),
             RecordAvailability::No(why) => Some(why.clone()),
         }
     }
@@ -191,15 +191,17 @@ impl Records {
     }
 
     /// Returns `true` if the denials of a session that begins now will be recorded.
-    pub(crate) async fn expected(self: &Arc<Self>) -> bool {
+    pub(crate) async fn will_record(self: &Arc<Self>) -> bool {
         let until = Instant::now() + FIRST;
-        while matches!(self.state().known, RecordAvailability::Trying) && Instant::now() < until {
+        while matches!(self.state().availability, RecordAvailability::Testing)
+            && Instant::now() < until
+        {
             sleep(Duration::from_micros(200)).await;
         }
-        let known = self.state().known.clone();
+        let known = self.state().availability.clone();
         if matches!(known, RecordAvailability::No(_)) && self.stream.is_some() {
             // The kernel's audit may have been turned on since.
-            tokio::spawn(Arc::clone(self).try_out());
+            tokio::spawn(Arc::clone(self).test_arrival());
         }
         matches!(known, RecordAvailability::Yes)
     }
@@ -217,7 +219,8 @@ impl Records {
     /// are no records.
     pub(crate) fn reserve(self: &Arc<Self>, landlock_abi: u32) -> Option<CallWatch> {
         let mut state = self.state();
-        if !matches!(state.known, RecordAvailability::Yes) || landlock_abi < LANDLOCK_RECORDS {
+        if !matches!(state.availability, RecordAvailability::Yes) || landlock_abi < LANDLOCK_RECORDS
+        {
             return None;
         }
         let mark = mark()?;
@@ -249,8 +252,8 @@ impl Records {
         }
         if changed {
             // Seccomp records arrive even so; only another Landlock record shows that all do.
-            state.known = RecordAvailability::No(CHANGED.to_owned());
-            tokio::spawn(Arc::clone(self).try_out());
+            state.availability = RecordAvailability::No(CHANGED.to_owned());
+            tokio::spawn(Arc::clone(self).test_arrival());
         }
         drop(state);
         self.arrived.notify_waiters();
@@ -258,11 +261,11 @@ impl Records {
 
     /// Waits until the book satisfies a condition. Returns false if it takes longer than
     /// `PATIENCE`.
-    async fn comes(&self, it: impl Fn(&DenialBook) -> bool) -> bool {
+    async fn wait_for(&self, condition: impl Fn(&DenialBook) -> bool) -> bool {
         let until = Instant::now() + PATIENCE;
         loop {
             let arrived = self.arrived.notified();
-            if it(&self.state().book) {
+            if condition(&self.state().book) {
                 return true;
             }
             if timeout_at(until, arrived).await.is_err() {
@@ -272,16 +275,16 @@ impl Records {
     }
 
     /// Waits for the denial that a runner provoked for itself after its program ended.
-    async fn whole(&self, mark: &str) -> Result<(), String> {
+    async fn wait_until_complete(&self, mark: &str) -> Result<(), String> {
         if self.state().unlogged {
-            return self.pass().await;
+            return self.wait_for_fence().await;
         }
-        if self.comes(|book| book.is_whole(mark)).await {
+        if self.wait_for(|book| book.is_complete(mark)).await {
             return Ok(());
         }
-        self.pass().await?;
+        self.wait_for_fence().await?;
         let mut state = self.state();
-        if state.book.heard {
+        if state.book.runner_denial_arrived {
             // The kernel dropped that record, and perhaps others.
             state.book.lost += 1;
             return Err("the kernel dropped records while the call ran".to_owned());
@@ -291,7 +294,7 @@ impl Records {
     }
 
     /// Waits until every earlier denial has been read, by provoking one more with the fence.
-    async fn pass(&self) -> Result<(), String> {
+    async fn wait_for_fence(&self) -> Result<(), String> {
         let number = {
             let mut state = self.state();
             let Some(fence) = &state.fence else {
@@ -299,14 +302,14 @@ impl Records {
             };
             // If the fence's thread is gone, no record arrives.
             fence.refuse().unwrap_or_default();
-            state.asked += 1;
-            state.asked
+            state.fence_requests += 1;
+            state.fence_requests
         };
-        if self.comes(|book| book.fenced >= number).await {
+        if self.wait_for(|book| book.fenced >= number).await {
             return Ok(());
         }
         let mut state = self.state();
-        state.known = RecordAvailability::No(NONE_COME.to_owned());
+        state.availability = RecordAvailability::No(NONE_COME.to_owned());
         // The old fence's records may still arrive, and must not be counted for a new one.
         state.fence = None;
         Err(NONE_COME.to_owned())
@@ -319,7 +322,7 @@ impl CallWatch {
     pub(crate) fn begin(mut self, audit_session: Option<u32>) -> Option<Self> {
         let records = Arc::clone(&self.records);
         let mut state = records.state();
-        if !matches!(state.known, RecordAvailability::Yes) {
+        if !matches!(state.availability, RecordAvailability::Yes) {
             // Before the watch is dropped, which takes the lock.
             drop(state);
             return None;
@@ -336,10 +339,14 @@ impl CallWatch {
         let mut missing = String::new();
         let mut fenced = false;
         let all = match ending {
-            CompletionStatus::Badly if self.logged => Some(self.records.whole(&self.mark).await),
-            CompletionStatus::Badly | CompletionStatus::Unknown => Some(self.records.pass().await),
-            CompletionStatus::Well if any => Some(self.records.pass().await),
-            CompletionStatus::Well => None,
+            CompletionStatus::Failure if self.logged => {
+                Some(self.records.wait_until_complete(&self.mark).await)
+            }
+            CompletionStatus::Failure | CompletionStatus::Unknown => {
+                Some(self.records.wait_for_fence().await)
+            }
+            CompletionStatus::Success if any => Some(self.records.wait_for_fence().await),
+            CompletionStatus::Success => None,
         };
         match all {
             Some(Ok(())) => fenced = true,
@@ -347,16 +354,16 @@ impl CallWatch {
             None => {}
         }
         let until = if fenced { None } else { Some(since_boot()) };
-        let Some(CallRecords { refused, left_out, mixed, unsettled, .. }) =
+        let Some(CallRecords { refused, left_out, ambiguous, audit_changed, .. }) =
             self.records.state().book.close(&self.mark, until)
         else {
             return CallDenials::default();
         };
-        if unsettled {
+        if audit_changed {
             missing = CHANGED.to_owned();
         } else if left_out > 0 {
             missing = format!("{left_out} denials of this call are not listed");
-        } else if mixed {
+        } else if ambiguous {
             missing =
                 "a system call that was denied when this call began may belong to the call before"
                     .to_owned();

@@ -16,7 +16,7 @@ use tokio::{sync::Mutex, time::timeout};
 /// The time limit for a runner to confine itself.
 pub(crate) const READY: Duration = Duration::from_secs(30);
 
-/// Why no runner is available.
+/// An error from starting a runner.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunnerError {
     #[error(transparent)]

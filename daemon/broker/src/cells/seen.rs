@@ -7,7 +7,7 @@ use crate::{
 };
 use palisade_plan::{
     Path,
-    cell::{Contents, EntryKind, FileReply, FileRequest, Link, Looked},
+    cell::{Contents, EntryDetails, EntryKind, FileReply, FileRequest, Link},
     change::Version,
 };
 use sha2::{Digest as _, Sha256};
@@ -32,7 +32,7 @@ pub(crate) struct InspectedTarget {
     pub(crate) link: Link,
     /// The path with symbolic links resolved.
     pub(crate) real: Vec<u8>,
-    pub(crate) found: Option<Looked>,
+    pub(crate) found: Option<EntryDetails>,
 }
 
 impl InspectedTarget {
@@ -101,7 +101,7 @@ impl TargetSnapshot {
     }
 
     /// Inspects all targets again, this time with their contents.
-    pub(crate) async fn closely(&self, session: &Session) -> Result<Self, CallError> {
+    pub(crate) async fn inspect_contents(&self, session: &Session) -> Result<Self, CallError> {
         if self.change.is_some() {
             return Ok(Self { cwd: session.cwd(), ..self.clone() });
         }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn target(ino: u64, digest: u8) -> InspectedTarget {
-        let found = Looked {
+        let found = EntryDetails {
             kind: EntryKind::File,
             dev: 1,
             ino,

@@ -4,9 +4,9 @@
 mod authority;
 mod enforced;
 pub(crate) mod error;
+mod hidden_names;
 pub(crate) mod made;
 pub(crate) mod make;
-mod veiled;
 
 use crate::{
     base::{
@@ -16,6 +16,7 @@ use crate::{
     },
     cells::{
         files::FileChannels,
+        hidden_names::HiddenNameSearch,
         job::Jobs,
         kept::ReplyStore,
         launcher::Launcher,
@@ -27,7 +28,6 @@ use crate::{
         todos::Todos,
         transaction::Transactions,
         turn::Turns,
-        veil::HiddenNameSearch,
     },
     stores::undo::{Owner, Undos},
     telemetry::audit::Audit,
@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// Takes the findings that the next result is to include.
-    pub(crate) fn untold(&self) -> Vec<Finding> {
+    pub(crate) fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -31,7 +31,7 @@ impl Survival {
     }
 
     /// Returns `true` if `token` is the session's token. Compares in constant time.
-    pub(crate) fn opens(&self, token: &str) -> bool {
+    pub(crate) fn matches_token(&self, token: &str) -> bool {
         let differs = self.token.bytes().zip(token.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
         token.len() == self.token.len() && differs == 0
     }

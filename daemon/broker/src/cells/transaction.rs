@@ -4,10 +4,10 @@
 use crate::cells::{
     channel::Channel,
     files::FileChannels,
+    hidden_names::ScanResult,
     launcher::Launcher,
     runner::{READY, RunnerError},
     spare::SpareShells,
-    veil::ScanResult,
 };
 use palisade_plan::{
     cell::Ready,
@@ -34,10 +34,10 @@ pub(crate) struct Transactions {
     launcher: Arc<Launcher>,
     session: SessionNumber,
     spares: Arc<SpareShells>,
-    /// Why transactions are unavailable, if they are.
-    none: OnceLock<String>,
+    /// The reason that transactions are unavailable, if they are.
+    unavailable: OnceLock<String>,
     /// Set once a transaction was started successfully.
-    had: OnceLock<()>,
+    started: OnceLock<()>,
     ahead: Mutex<NextTransaction>,
 }
 
@@ -60,23 +60,23 @@ impl Transactions {
         session: SessionNumber,
         spares: Arc<SpareShells>,
     ) -> Self {
-        let (none, had) = (OnceLock::new(), OnceLock::new());
-        Self { launcher, session, spares, none, had, ahead: Mutex::default() }
+        let (unavailable, started) = (OnceLock::new(), OnceLock::new());
+        Self { launcher, session, spares, unavailable, started, ahead: Mutex::default() }
     }
 
-    /// Returns why transactions are unavailable; `None` if they are available.
-    pub(crate) fn none(&self) -> Option<&str> {
-        self.none.get().map(String::as_str)
+    /// Returns the reason that transactions are unavailable; `None` if they are available.
+    pub(crate) fn unavailable_reason(&self) -> Option<&str> {
+        self.unavailable.get().map(String::as_str)
     }
 
     /// Returns `true` if a transaction was ever started in this session.
-    pub(crate) fn were_had(&self) -> bool {
-        self.had.get().is_some()
+    pub(crate) fn ever_started(&self) -> bool {
+        self.started.get().is_some()
     }
 
     /// Makes transactions unavailable from now on; the first reason is stored.
     pub(crate) fn give_up(&self, why: impl Into<String>) {
-        let why = self.none.get_or_init(|| why.into());
+        let why = self.unavailable.get_or_init(|| why.into());
         tracing::info!(
             session = self.session,
             why,
@@ -134,7 +134,7 @@ impl Transactions {
             Some(_) | None => ready(self.ask(scanned).await?).await,
         };
         if taken.is_ok() {
-            self.had.get_or_init(|| ());
+            self.started.get_or_init(|| ());
         }
         taken
     }

@@ -9,8 +9,8 @@ type TurnFuture =
 /// The turns of a session: one exclusive call at a time, and a number of concurrent ones beside it.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
-    alone: Arc<Semaphore>,
-    beside: Arc<Semaphore>,
+    exclusive: Arc<Semaphore>,
+    concurrent: Arc<Semaphore>,
 }
 
 /// A place in the queue, taken when the call arrived. Dropping it leaves the queue.
@@ -29,20 +29,24 @@ impl std::fmt::Debug for QueuePlace {
 }
 
 impl Turns {
-    pub(crate) fn new(beside: u64) -> Self {
-        let beside = usize::try_from(beside).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        Self { alone: Arc::new(Semaphore::new(1)), beside: Arc::new(Semaphore::new(beside)) }
+    pub(crate) fn new(concurrent: u64) -> Self {
+        let concurrent =
+            usize::try_from(concurrent).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Self {
+            exclusive: Arc::new(Semaphore::new(1)),
+            concurrent: Arc::new(Semaphore::new(concurrent)),
+        }
     }
 
     /// Waits until one more concurrent call may run.
-    pub(crate) async fn beside(&self) -> Result<Turn, AcquireError> {
-        Ok(Turn { _permit: Arc::clone(&self.beside).acquire_owned().await? })
+    pub(crate) async fn acquire_concurrent(&self) -> Result<Turn, AcquireError> {
+        Ok(Turn { _permit: Arc::clone(&self.concurrent).acquire_owned().await? })
     }
 
     /// Takes the next place in the queue. The semaphore is fair from the first poll on. So the
     /// first poll is made here, not wherever the call happens to be scheduled later.
-    pub(crate) async fn line_up(&self) -> QueuePlace {
-        let mut waiting: TurnFuture = Box::pin(Arc::clone(&self.alone).acquire_owned());
+    pub(crate) async fn enqueue(&self) -> QueuePlace {
+        let mut waiting: TurnFuture = Box::pin(Arc::clone(&self.exclusive).acquire_owned());
         let mut ready = None;
         poll_fn(|context| {
             if let Poll::Ready(permit) = waiting.as_mut().poll(context) {
@@ -73,8 +77,8 @@ mod tests {
     #[tokio::test]
     async fn turns_come_in_order_of_arrival_whoever_waits_first() {
         let turns = Turns::new(2);
-        let first = turns.line_up().await.turn().await.unwrap();
-        let (second, third) = (turns.line_up().await, turns.line_up().await);
+        let first = turns.enqueue().await.turn().await.unwrap();
+        let (second, third) = (turns.enqueue().await, turns.enqueue().await);
         let order = Arc::new(Mutex::new(Vec::new()));
         let run = |name, place: QueuePlace| {
             let order = Arc::clone(&order);
@@ -96,9 +100,10 @@ mod tests {
     #[tokio::test]
     async fn so_many_run_side_by_side_and_no_more() {
         let turns = Turns::new(2);
-        let _alone = turns.line_up().await.turn().await.unwrap();
-        let (first, _second) = (turns.beside().await.unwrap(), turns.beside().await.unwrap());
-        let third = turns.beside();
+        let _alone = turns.enqueue().await.turn().await.unwrap();
+        let (first, _second) =
+            (turns.acquire_concurrent().await.unwrap(), turns.acquire_concurrent().await.unwrap());
+        let third = turns.acquire_concurrent();
         tokio::pin!(third);
         assert!(tokio::time::timeout(std::time::Duration::ZERO, &mut third).await.is_err());
         drop(first);
@@ -109,7 +114,7 @@ mod tests {
     async fn leaving_the_queue_holds_nobody_up() {
         let turns = Turns::new(2);
         let (first, second, third) =
-            (turns.line_up().await, turns.line_up().await, turns.line_up().await);
+            (turns.enqueue().await, turns.enqueue().await, turns.enqueue().await);
         drop(second);
         drop(first.turn().await.unwrap());
         third.turn().await.unwrap();

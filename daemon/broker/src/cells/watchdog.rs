@@ -61,7 +61,7 @@ impl Watchdog {
     }
 
     /// Sets where to report that processes are frozen, or why they are not.
-    pub(crate) fn telling(self, frozen: mpsc::Sender<Option<String>>) -> Self {
+    pub(crate) fn with_freeze_reports(self, frozen: mpsc::Sender<Option<String>>) -> Self {
         Self { frozen: Some(frozen), ..self }
     }
 
@@ -129,9 +129,9 @@ impl Watchdog {
             Some(watched) => {
                 watched
                     .end(match &end {
-                        Ok(RunReply::Ended { end: End::Exit(0), .. }) => CompletionStatus::Well,
+                        Ok(RunReply::Ended { end: End::Exit(0), .. }) => CompletionStatus::Success,
                         Ok(RunReply::Ended { .. } | RunReply::NotStarted { .. }) => {
-                            CompletionStatus::Badly
+                            CompletionStatus::Failure
                         }
                         Ok(
                             RunReply::Streams { .. } | RunReply::Recorded(_) | RunReply::Frozen(_),
@@ -159,13 +159,13 @@ impl Watchdog {
                 (ProgramEnd::default().marked(failure), None)
             }
         };
-        ended.oom = session.oom.grew();
+        ended.oom = session.oom.has_new_kills();
         ended.unrecorded = told.missing;
         if let Some(recorded) = &self.recorded {
             observe::used(session, recorded, &mut ended);
         }
         ended.recorded = self.recorded.filter(|_| session.recording == Recording::Yes);
-        ended.denials = why::told(session, &told.refused);
+        ended.denials = why::kernel_denials(session, &told.refused);
         (ended, channel)
     }
 }

@@ -51,9 +51,9 @@ fn changed(task: &ChangeTask) -> Vec<(Act, Vec<u8>)> {
 }
 
 /// Returns the denials that the kernel recorded.
-pub(crate) fn told(session: &Session, refused: &[(KernelRefusal, u64)]) -> Vec<Denial> {
+pub(crate) fn kernel_denials(session: &Session, refused: &[(KernelRefusal, u64)]) -> Vec<Denial> {
     let told = refused.iter().filter_map(|(refused, count)| {
-        let mut denial = refused::told(&session.profile, &session.scene, refused)?;
+        let mut denial = refused::denial_of(&session.profile, &session.scene, refused)?;
         if *count > 1 {
             denial.rule += &format!(", {count} times");
         }

@@ -10,7 +10,7 @@ mod losses;
 mod preview;
 mod wanted;
 
-pub(crate) use effects::{TOLD, described, kept, one, previewed, summary};
+pub(crate) use effects::{MOST_LISTED, described, kept, one, previewed, summary};
 pub(crate) use held::{CommitResult, PreparedChange};
 pub(crate) use leave::ChangeClearance;
 pub(crate) use losses::{assessed, losses, losses_of_undo};
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     };
     match done {
         Ok(CommitResult::Changed { changed, undo, reasons }) => {
-            told(task, &changed, undo, &reasons)
+            outcome(task, &changed, undo, &reasons)
         }
         Ok(CommitResult::Unknown(outcome, _)) => *outcome,
         Err(error) => error.into(),
@@ -74,7 +74,7 @@ pub(crate) async fn prepare_on(
     }
 }
 
-fn told(
+fn outcome(
     task: &ChangeTask,
     changed: &Changed,
     undo: Option<String>,

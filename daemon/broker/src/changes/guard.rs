@@ -75,7 +75,7 @@ struct Terms {
     /// True if the session can change directories of the host that no transaction holds back.
     unguarded: bool,
     /// True if names of the workspace are hidden from programs or protected.
-    veiled: bool,
+    restricts_names: bool,
 }
 
 /// Chooses the route of a program in a session.
@@ -92,13 +92,13 @@ pub(crate) fn route(
         writes_workspace: profile.writes_workspace(),
         unheld: unguarded || profile.reaches_network(),
         unguarded,
-        veiled: session.is_veiled(),
+        restricts_names: session.restricts_names(),
     };
     routing(terms, program.route, nature, reach)
 }
 
 fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: LossExtent) -> Routing {
-    let unjudged = match terms.veiled {
+    let unjudged = match terms.restricts_names {
         true => Route::Transaction(EffectsReview::Waived),
         false => Route::Direct,
     };
@@ -140,7 +140,7 @@ mod tests {
         writes_workspace: true,
         unheld: false,
         unguarded: false,
-        veiled: false,
+        restricts_names: false,
     };
     const REVIEWED: Route = Route::Transaction(EffectsReview::Required);
 
@@ -206,9 +206,12 @@ mod tests {
     #[test]
     fn hidden_names_are_hidden_whatever_the_guard() {
         for guard in [Guard::Off, Guard::Text] {
-            let veiled = Terms { guard, veiled: true, ..TERMS };
+            let restricted = Terms { guard, restricts_names: true, ..TERMS };
             let waived = Route::Transaction(EffectsReview::Waived);
-            assert_eq!(both(veiled, RouteChoice::Automatic).map(|(route, _)| route), [waived; 2]);
+            assert_eq!(
+                both(restricted, RouteChoice::Automatic).map(|(route, _)| route),
+                [waived; 2]
+            );
         }
     }
 }

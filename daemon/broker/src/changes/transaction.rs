@@ -2,12 +2,12 @@
 //! or discarded. Runs in the broker.
 
 mod changes;
+mod describe;
 mod ending;
 mod part;
 pub(crate) mod resolve;
 mod review;
 pub(crate) mod settle;
-mod told;
 pub(crate) mod unsettled;
 
 use std::time::Duration;

@@ -117,7 +117,7 @@ pub(crate) async fn serve(
             tracing::warn!(error = %refused, "a peer was refused");
             Err(refused)
         }
-        (Ok(_), Err(count), Ok(())) => Err(crowded(*count)),
+        (Ok(_), Err(count), Ok(())) => Err(too_many_connections(*count)),
         (Ok(reader), Ok(_), Ok(())) => connection.run(reader, deadline, &shutdown).await,
     };
     let (server, work) = connection.finish(end, writer).await;
@@ -134,7 +134,7 @@ fn silent() -> WireError {
     )
 }
 
-fn crowded(count: usize) -> WireError {
+fn too_many_connections(count: usize) -> WireError {
     WireError::new(
         ErrorCode::LimitReached,
         format!("{count} connections are already open"),
@@ -150,7 +150,7 @@ fn shutting_down() -> WireError {
 }
 
 /// Returns `true` if the other end has closed the connection, not only its sending half.
-fn hung_up(stream: &UnixStream) -> bool {
+fn peer_closed(stream: &UnixStream) -> bool {
     let mut watched = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut watched, Some(&now)).is_ok_and(|ready| ready > 0)
@@ -170,7 +170,7 @@ impl Connection {
                 next = reader.next() => next?,
                 () = taken(session.as_deref()) => return Err(taken_over()),
                 Some(done) = self.work.calls.join_next_with_id() => {
-                    self.landed(done).await;
+                    self.finish_call(done).await;
                     continue;
                 }
                 () = tokio::time::sleep_until(greeting), if self.stage == Stage::New => {
@@ -183,10 +183,12 @@ impl Connection {
             };
             let next = match next {
                 None => {
-                    self.see_off(&reader).await;
+                    self.finish_remaining_calls(&reader).await;
                     return Ok(());
                 }
-                Some(IncomingMessage::Request(envelope)) => self.hear(envelope, &reader).await,
+                Some(IncomingMessage::Request(envelope)) => {
+                    self.handle_request(envelope, &reader).await
+                }
                 Some(IncomingMessage::Rejected { id: Some(id), error }) => {
                     self.refuse(id, error).await
                 }
@@ -199,18 +201,18 @@ impl Connection {
     }
 
     /// Finishes the calls of a client that has stopped sending: it still gets their results.
-    async fn see_off(&mut self, reader: &Reader) {
+    async fn finish_remaining_calls(&mut self, reader: &Reader) {
         self.work.flights.no_more_input();
-        while !self.work.calls.is_empty() && !hung_up(reader.stream().as_ref()) {
+        while !self.work.calls.is_empty() && !peer_closed(reader.stream().as_ref()) {
             tokio::select! {
-                Some(done) = self.work.calls.join_next_with_id() => self.landed(done).await,
+                Some(done) = self.work.calls.join_next_with_id() => self.finish_call(done).await,
                 () = sleep(LOOK) => {}
             }
         }
     }
 
     /// Handles the end of a call's task. A call whose task panicked still gets a reply.
-    async fn landed(&mut self, done: Result<(task::Id, ()), JoinError>) {
+    async fn finish_call(&mut self, done: Result<(task::Id, ()), JoinError>) {
         let (task, crash) = match done {
             Ok((task, ())) => (task, None),
             Err(error) => (error.id(), Some(error)),

@@ -87,7 +87,7 @@ fn write(text: &mut ExpositionText, server: &Server) -> fmt::Result {
     }
     let name = "palisade_calls_in_stage";
     text.head(name, "gauge", "Calls under way, by stage; in queue they wait for their turn.")?;
-    for (stage, count) in server.telemetry.courses.by_stage() {
+    for (stage, count) in server.telemetry.calls_in_progress.by_stage() {
         text.line(name, &[("stage", stage.name())], count)?;
     }
     for (name, help, value) in [

@@ -35,7 +35,7 @@ pub(crate) struct BoundSocket {
     _lock: OwnedFd,
 }
 
-/// Why a socket was not created.
+/// An error from creating a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The path is relative, or is `/`.
@@ -201,7 +201,7 @@ fn remove_stale(path: &Path) -> Result<(), ListenError> {
         Err(error) => return Err(failed("look at", path)(error)),
     };
     let what = match found {
-        kind if kind.is_socket() => return remove_unheard(path),
+        kind if kind.is_socket() => return remove_unused_socket(path),
         kind if kind.is_symlink() => "a symbolic link",
         kind if kind.is_dir() => "a directory",
         kind if kind.is_file() => "a file",
@@ -210,7 +210,7 @@ fn remove_stale(path: &Path) -> Result<(), ListenError> {
     Err(ListenError::NotSocket { path: path.to_owned(), what })
 }
 
-fn remove_unheard(path: &Path) -> Result<(), ListenError> {
+fn remove_unused_socket(path: &Path) -> Result<(), ListenError> {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(failed("remove the stale socket", path))

@@ -97,7 +97,7 @@ impl DetachedSessions {
     ) -> Result<SessionWork, WireError> {
         let session = session.filter(|session| session.uid() == peer.uid).ok_or_else(refused)?;
         let survival = session.survival.as_ref().ok_or_else(refused)?;
-        if !survival.opens(&resume.token) {
+        if !survival.matches_token(&resume.token) {
             return Err(refused());
         }
         let taken = async {

@@ -1,5 +1,5 @@
-//! Which requests a connection may make, by its role and in which order. Runs in the broker. Pure:
-//! no I/O.
+//! The requests that a connection may make, by its role and in which order. Runs in the broker.
+//! Pure: no I/O.
 
 use crate::base::roles::Role;
 use palisade_protocol::{ErrorCode, Request, WireError, limits::VERSION};

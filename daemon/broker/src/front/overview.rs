@@ -15,7 +15,7 @@ pub(crate) fn of(server: &Server) -> Overview {
         questions: server.calls.approvals.desk.pending().len() as u64,
         lost_records: server.telemetry.audit.lost(),
         sessions,
-        calls: server.telemetry.courses.overview(),
+        calls: server.telemetry.calls_in_progress.overview(),
         kept: server.kept(),
     }
 }

@@ -106,11 +106,11 @@ async fn prove(server: &Arc<Server>, profile: &Arc<Profile>) -> Result<(), Proof
     let place = |error| ProofError::Place(Arc::new(error));
     let top = ProofDirectory::new().map_err(place)?;
     // A service has no network itself.
-    let mut places = OutsideTargets::furnish(&top.0, ProverNetwork::NoNetwork).map_err(place)?;
+    let mut places = OutsideTargets::create(&top.0, ProverNetwork::NoNetwork).map_err(place)?;
     let program = program(server, &places).map_err(place)?;
-    let untried = |why: String| ProofError::Untried(why);
+    let untested = |why: String| ProofError::Untested(why);
     let scene =
-        scene(server, places.workspace()).await.map_err(|error| untried(error.to_string()))?;
+        scene(server, places.workspace()).await.map_err(|error| untested(error.to_string()))?;
     let Samples { hidden, made, protected, below } = profile.samples();
     let own = scene.uid == rustix::process::geteuid().as_raw();
     let owner = if own { Owner::Prover } else { Owner::Another };
@@ -129,7 +129,7 @@ async fn prove(server: &Arc<Server>, profile: &Arc<Profile>) -> Result<(), Proof
             );
             return Ok(());
         }
-        Err(error) => return Err(untried(error.to_string())),
+        Err(error) => return Err(untested(error.to_string())),
     };
     let rows = attempt(server, &session, &program, &places).await;
     session.close().await;
@@ -167,7 +167,7 @@ async fn scene(server: &Server, workspace: PathBuf) -> Result<Scene, SessionErro
 }
 
 /// Returns what a session's receipt says is enforced.
-fn held(receipt: &Receipt) -> Confinement {
+fn confinement_of(receipt: &Receipt) -> Confinement {
     Confinement {
         missing: receipt.degraded.iter().map(|degraded| degraded.layer.clone()).collect(),
         scopes: receipt.landlock.iter().flat_map(|landlock| landlock.scopes.clone()).collect(),
@@ -182,28 +182,28 @@ async fn attempt(
     program: &Path,
     places: &OutsideTargets,
 ) -> Result<Vec<Row>, ProofError> {
-    let untried = |why: String| ProofError::Untried(why);
+    let untested = |why: String| ProofError::Untested(why);
     let opened = server.telemetry.audit.opened(session, &session.receipt()).await;
-    opened.map_err(|error| untried(error.to_string()))?;
-    let mut trial = Trial::new(places, &held(&session.receipt()));
+    opened.map_err(|error| untested(error.to_string()))?;
+    let mut trial = Trial::new(places, &confinement_of(&session.receipt()));
     let run = async |words: &[String]| {
         let program = program.to_string_lossy().into_owned();
         let words = words.iter().cloned();
         let argv = [program, "--attempt".to_owned()].into_iter().chain(words).collect();
-        run(server, session, argv).await.map_err(untried)
+        run(server, session, argv).await.map_err(untested)
     };
     let result = run(trial.words()).await?;
     if result.stdout.is_empty() {
         let error = result.error.map(|error| error.message);
-        return Err(untried(error.unwrap_or_else(|| "it printed nothing".to_owned())));
+        return Err(untested(error.unwrap_or_else(|| "it printed nothing".to_owned())));
     }
     let mut rows = trial.read(&result.stdout);
-    for mut deed in trial.deeds() {
-        while let Some(word) = deed.next().map(str::to_owned) {
+    for mut escape in trial.separate_attempts() {
+        while let Some(word) = escape.next().map(str::to_owned) {
             let result = run(&[word]).await?;
-            deed.told(result.denials.into_iter().map(|denial| denial.layer).collect());
+            escape.record(result.denials.into_iter().map(|denial| denial.layer).collect());
         }
-        rows.push(deed.row());
+        rows.push(escape.row());
     }
     Ok(rows)
 }
@@ -237,7 +237,7 @@ async fn run(
         audience: EventAudience::Operators,
         session: Arc::clone(session),
     };
-    let place = session.turns.line_up().await;
+    let place = session.turns.enqueue().await;
     let fault = Fault::default();
     let asked = RequestedCall { call, context, place, started: Instant::now(), fault };
     Ok(call::serve(&server.calls, asked).await)

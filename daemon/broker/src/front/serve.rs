@@ -5,7 +5,7 @@ use crate::{
     base::{census::CONNECTIONS, peer::Peer, roles::Role},
     front::{closed::ClosedConnections, connection, listen::BoundSocket, server::Server},
     stores::moment::Moment,
-    telemetry::standing::notify,
+    telemetry::service_status::notify,
 };
 use sd_notify::NotifyState;
 use std::{
@@ -66,9 +66,9 @@ impl Listener {
     pub(crate) fn bound(bound: BoundSocket) -> io::Result<Self> {
         let listener = bound.listener.try_clone()?;
         listener.set_nonblocking(true)?;
-        let door = OwnedSocket { path: bound.path.clone(), _bound: Some(bound) };
+        let socket = OwnedSocket { path: bound.path.clone(), _bound: Some(bound) };
         let listener = UnixListener::from_std(listener)?;
-        Ok(Self::Socket { listener, bound: Some(door), rest: None })
+        Ok(Self::Socket { listener, bound: Some(socket), rest: None })
     }
 
     pub(crate) fn activated(listener: net::UnixListener) -> io::Result<Self> {
@@ -213,7 +213,7 @@ struct ServePhases<'a> {
 
 impl ServePhases<'_> {
     /// Returns after the time of rest, if nobody is connected.
-    async fn rested(&self, connections: usize) {
+    async fn idle_timeout(&self, connections: usize) {
         match self.rest {
             Some(rest) if connections == 0 => sleep(rest).await,
             Some(_) | None => std::future::pending().await,
@@ -244,7 +244,7 @@ async fn accept(
             },
             Some(ended) = connections.join_next() => note(ended),
             () = until.accepting.cancelled() => return,
-            () = until.rested(connected) => return,
+            () = until.idle_timeout(connected) => return,
         }
     }
 }
@@ -303,9 +303,9 @@ fn admit(
 }
 
 /// Deletes the socket, if the permissions of its directory allow it.
-fn remove(door: Option<OwnedSocket>) {
-    if let Some(door) = door
-        && let Err(error) = std::fs::remove_file(&door.path)
+fn remove(socket: Option<OwnedSocket>) {
+    if let Some(socket) = socket
+        && let Err(error) = std::fs::remove_file(&socket.path)
     {
         tracing::debug!(%error, "the socket could not be deleted; the next start replaces it");
     }

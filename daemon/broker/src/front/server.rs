@@ -13,7 +13,7 @@ use crate::{
     pipeline::services::CallServices,
     stores::{spool::Spools, undo::Undos},
     telemetry::{
-        Telemetry, audit::Audit, journal::Journal, standing::ServiceStatus, traces::Traces,
+        Telemetry, audit::Audit, journal::Journal, service_status::ServiceStatus, traces::Traces,
     },
     tools::Registry,
 };
@@ -49,7 +49,7 @@ impl Clients {
     }
 }
 
-/// Which peers may be operators or providers, besides having access to the socket.
+/// The peers that may be operators or providers, if they have access to the socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operators {
     /// The daemon's own user, and root.
@@ -82,7 +82,7 @@ pub(crate) struct ServerParts {
     /// The analyst, without which every shell line counts as opaque.
     pub(crate) analyst: Analyst,
     pub(crate) operators: Operators,
-    /// Which profiles must be proved, and their results.
+    /// The profiles that must be proved, and their results.
     pub(crate) proofs: Proofs,
     pub(crate) clients: Clients,
     pub(crate) registry: Registry,
@@ -99,7 +99,7 @@ pub(crate) struct Server {
     pub(crate) host: SessionHost,
     pub(crate) spools: Spools,
     pub(crate) undos: Undos,
-    pub(crate) standing: ServiceStatus,
+    pub(crate) service_status: ServiceStatus,
     pub(crate) pace: RequestRates,
     /// Cancelled when the daemon stops: no new calls begin, and running ones may finish.
     pub(crate) draining: CancellationToken,
@@ -134,7 +134,7 @@ impl Server {
             host,
             spools,
             undos,
-            standing: ServiceStatus::default(),
+            service_status: ServiceStatus::default(),
             pace: RequestRates::default(),
             draining: CancellationToken::new(),
             operators: parts.operators,

@@ -9,7 +9,7 @@ use palisade_protocol::{LayerStatus, RecordsStatus, Status};
 pub(crate) fn of(server: &Server, uid: u32) -> Status {
     let launcher = server.host.link.state();
     let records = match &launcher {
-        Ok(launcher) => records(launcher.facts(), launcher.records().unknown()),
+        Ok(launcher) => records(launcher.facts(), launcher.records().unavailable_reason()),
         Err(why) => RecordsStatus { detail: why.clone(), ..RecordsStatus::default() },
     };
     let (facts, launcher) = match &launcher {
@@ -98,7 +98,7 @@ fn layer_status(facts: &Facts, layer: Layer) -> LayerStatus {
             ),
         ),
     };
-    let detail = match particulars(facts, layer) {
+    let detail = match layer_details(facts, layer) {
         Some(more) => format!("{}; {more}", found.detail()),
         None => found.detail().to_owned(),
     };
@@ -106,7 +106,7 @@ fn layer_status(facts: &Facts, layer: Layer) -> LayerStatus {
 }
 
 /// Returns details of a layer beyond whether it is available.
-fn particulars(facts: &Facts, layer: Layer) -> Option<String> {
+fn layer_details(facts: &Facts, layer: Layer) -> Option<String> {
     match layer {
         Layer::Landlock if facts.landlock_abi > 0 => {
             Some(format!("errata fixed: {:#x}", facts.landlock_errata))

@@ -114,7 +114,7 @@ impl NetworkSession {
 
     /// Returns the calls that run in the session now, those of its jobs included.
     pub(super) fn calls(&self, telemetry: &Telemetry) -> Vec<CallOverview> {
-        let mut calls = telemetry.courses.running(&self.identity.id);
+        let mut calls = telemetry.calls_in_progress.running(&self.identity.id);
         let session = self.session.upgrade();
         let jobs = session.iter().flat_map(|session| session.running_jobs());
         for job in jobs {

@@ -12,26 +12,26 @@ use crate::{
         services::CallServices,
         stages::{self, DueCall, asked::RequestedCall, ready::ReadyCall},
     },
-    telemetry::{audit::docket::CallAudit, course::CallProgressGuard},
+    telemetry::{audit::docket::CallAudit, progress::CallProgressGuard},
 };
 use palisade_protocol::{CallResult, CallStage};
 use std::sync::Arc;
 
 /// Takes a call from its request to its result. Whatever happens, there is a result.
 pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) -> CallResult {
-    let slip: ResultHeader = asked.slip();
+    let header: ResultHeader = asked.result_header();
     let session = Arc::clone(&asked.context.session);
     let telemetry = &services.approvals.telemetry;
     let started = asked.started_call();
     telemetry.started(&started);
-    let course = telemetry.courses.begin(&started);
+    let progress = telemetry.calls_in_progress.begin(&started);
     let mut docket = CallAudit::new(&telemetry.audit, &started);
     let mut outcome =
-        stages(services, asked, &mut docket, &course).await.unwrap_or_else(|stopped| *stopped);
-    outcome.findings.extend(session.untold());
-    course.at(CallStage::Reply);
-    let result = docket.close(ResultHeader { receipt: session.receipt(), ..slip }.reply(outcome));
-    telemetry.ended(&session, course.course(), &result);
+        stages(services, asked, &mut docket, &progress).await.unwrap_or_else(|stopped| *stopped);
+    outcome.findings.extend(session.take_findings());
+    progress.at(CallStage::Reply);
+    let result = docket.close(ResultHeader { receipt: session.receipt(), ..header }.reply(outcome));
+    telemetry.ended(&session, progress.call(), &result);
     result
 }
 
@@ -40,22 +40,22 @@ async fn stages(
     services: &Arc<CallServices>,
     asked: RequestedCall,
     docket: &mut CallAudit,
-    course: &CallProgressGuard<'_>,
+    progress: &CallProgressGuard<'_>,
 ) -> Result<Outcome, Box<Outcome>> {
     let resolved = stages::resolve(&services.registry, asked)?;
     let call = stages::validate(resolved)?;
     let judged: JudgedCall = stages::judge(services, call).await?;
     docket.note(&judged.said());
-    course.at(CallStage::Checkpoint);
+    progress.at(CallStage::Checkpoint);
     let cleared: ClearedCall = judged.checkpoint(services, docket).await?;
     let cleared = dry::run(cleared)?;
-    course.at(CallStage::Queue);
+    progress.at(CallStage::Queue);
     let due = stages::take_turn(cleared).await?;
     let ready = settle(services, docket, due).await?;
-    course.at(CallStage::Execute);
+    progress.at(CallStage::Execute);
     let ticketed = stages::ticket(ready, docket).await?;
     let executed = stages::execute(services, docket, ticketed).await?;
-    course.at(CallStage::Effects);
+    progress.at(CallStage::Effects);
     let executed = stages::effects(services, docket, executed).await;
     Ok(stages::review(services, docket, executed).await)
 }

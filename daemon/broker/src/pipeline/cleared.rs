@@ -103,13 +103,15 @@ impl JudgedCall {
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
             Judgement::Ask(question) if call.call().options.dry_run => {
                 let told = consult::would_ask(services, &call, &gathered, &question);
-                if !call.is_tried() {
-                    return Err(consult::told_dry(&told, &question));
+                if !call.is_trial_run() {
+                    return Err(consult::dry_run_outcome(&told, &question));
                 }
                 // Nothing that a trial run does is kept, so its known effects need no approval.
-                let grant = question.tried().map_err(|asked| consult::told_dry(&told, &asked))?;
+                let grant = question
+                    .allow_trial_run()
+                    .map_err(|asked| consult::dry_run_outcome(&told, &asked))?;
                 let rests_on = ClearanceBasis::Changes(gathered.changes);
-                let call = call.tried(told);
+                let call = call.with_report(told);
                 let paths = gathered.facts.paths;
                 Ok(ClearedCall { call, grant, rests_on, paths, targets: Vec::new(), evidence })
             }
@@ -154,21 +156,23 @@ impl ClearedCall {
                 Ok(ClearanceCheck::Holds(self))
             }
             ClearanceBasis::Changes(_) => Ok(ClearanceCheck::Judge(self.call)),
-            ClearanceBasis::Shown(seen) => match seen.changed(&seen.closely(session).await?) {
-                None => Ok(ClearanceCheck::Holds(self)),
-                Some(what) => Err(Box::new(Outcome {
-                    findings: self.grant.findings().to_vec(),
-                    checkpoint: self.grant.checkpoint().cloned(),
-                    ..CallError::Stale(what).into()
-                })),
-            },
+            ClearanceBasis::Shown(seen) => {
+                match seen.changed(&seen.inspect_contents(session).await?) {
+                    None => Ok(ClearanceCheck::Holds(self)),
+                    Some(what) => Err(Box::new(Outcome {
+                        findings: self.grant.findings().to_vec(),
+                        checkpoint: self.grant.checkpoint().cloned(),
+                        ..CallError::Stale(what).into()
+                    })),
+                }
+            }
         }
     }
 
     /// Makes the transaction that the call runs in, if it needs one. If none is available and the
     /// profile allows that, the call is judged again by its text.
     pub(crate) async fn hold(mut self) -> Result<ClearanceCheck, Box<Outcome>> {
-        if self.call.may_see_hidden() && self.call.session().scanned().await?.found > 0 {
+        if self.call.may_see_hidden() && self.call.session().scan_hidden_names().await?.found > 0 {
             self.call.hide();
         }
         if !self.call.wants_transaction() {
@@ -180,7 +184,7 @@ impl ClearedCall {
                 self.call.enter(transaction);
                 Ok(ClearanceCheck::Holds(self))
             }
-            Err(CallError::Transaction(error)) if session.may_do_without() => {
+            Err(CallError::Transaction(error)) if session.may_run_without_transaction() => {
                 session.transactions.give_up(error);
                 Ok(ClearanceCheck::Judge(self.call))
             }

@@ -71,13 +71,14 @@ pub(crate) async fn consult(
     if let Some((id, by)) = services.approvals.desk.remembered(&claim) {
         let by = format!("remembered:{id} of {by}");
         let checkpoint = checkpoint("approved", &by, "a remembered approval covers it");
-        told(services, docket, &call, &checkpoint, None, &[]).await?;
+        record_decision(services, docket, &call, &checkpoint, None, &[]).await?;
         let (grant, changes) = (question.approved(checkpoint), gathered.changes);
         return Ok(ApprovedCall::Remembered { call, grant, changes });
     }
     let held = call.attachment().and_then(Attachment::held);
     let seen =
-        gather::closely(call.session(), call.task(), &gathered.seen, held.as_deref()).await?;
+        gather::gather_for_approval(call.session(), call.task(), &gathered.seen, held.as_deref())
+            .await?;
     let mut inquiry = subject(&call, &gathered, &seen, &question).inquiry(request::placeholder()?);
     let put = services
         .approvals
@@ -106,7 +107,7 @@ pub(crate) async fn consult(
     match verdict {
         Verdict::Approved { by, kept } => {
             let checkpoint = checkpoint("approved", &by, "");
-            told(services, docket, &call, &checkpoint, Some(&put), &kept).await?;
+            record_decision(services, docket, &call, &checkpoint, Some(&put), &kept).await?;
             remember(services, docket, kept).await?;
             Ok(ApprovedCall::Approved {
                 call,
@@ -176,7 +177,7 @@ pub(crate) fn would_ask(
 }
 
 /// Ends a dry run with a report.
-pub(crate) fn told_dry(report: &Value, question: &Question) -> Box<Outcome> {
+pub(crate) fn dry_run_outcome(report: &Value, question: &Question) -> Box<Outcome> {
     let findings = question.findings().to_vec();
     Box::new(Outcome { findings, ..Outcome::with_data(report) })
 }
@@ -200,7 +201,8 @@ async fn modified(
     // The targets are inspected before the call is judged: from here on a change to them is
     // noticed.
     let held = call.attachment().and_then(Attachment::held);
-    let seen = gather::closely(session, call.task(), &gathered.seen, held.as_deref()).await?;
+    let seen =
+        gather::gather_for_approval(session, call.task(), &gathered.seen, held.as_deref()).await?;
     if let Some(what) = gathered.seen.replaced(&seen) {
         return Err(CallError::Stale(what).into());
     }
@@ -215,8 +217,8 @@ async fn modified(
         return Err(error.into());
     }
     docket.modified(call.call());
-    told(services, docket, &call, &checkpoint, Some(put), &[]).await?;
-    Ok(ApprovedCall::Approved { call: call.routed(route), grant, seen: Box::new(seen) })
+    record_decision(services, docket, &call, &checkpoint, Some(put), &[]).await?;
+    Ok(ApprovedCall::Approved { call: call.with_route(route), grant, seen: Box::new(seen) })
 }
 
 fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {
@@ -236,7 +238,9 @@ async fn denied(
         return CallError::Cell("an answer was taken for another".to_owned()).into();
     };
     let checkpoint = checkpoint("denied", &by, &reason);
-    if let Err(unrecorded) = told(services, docket, call, &checkpoint, Some(put), &[]).await {
+    if let Err(unrecorded) =
+        record_decision(services, docket, call, &checkpoint, Some(put), &[]).await
+    {
         return unrecorded;
     }
     let why = question.findings().first().map_or("every call needs approval", |f| f.why.as_str());
@@ -249,7 +253,7 @@ async fn denied(
 }
 
 /// Records a decision and sends it to observers.
-async fn told(
+async fn record_decision(
     services: &CallServices,
     docket: &mut CallAudit,
     call: &CheckedCall,

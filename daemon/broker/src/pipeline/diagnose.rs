@@ -143,7 +143,7 @@ pub(crate) async fn run(
         one.read.found.retain(|found| is_about(found, &named));
     }
     let most = usize::try_from(session.profile.output_bytes()).unwrap_or(usize::MAX);
-    sum_up(checked, most).unwrap_or_else(|error| CallError::Io(error.into()).into())
+    combine(checked, most).unwrap_or_else(|error| CallError::Io(error.into()).into())
 }
 
 /// Selects the checkers that have something to check.
@@ -208,7 +208,7 @@ fn is_about(found: &Diagnostic, named: &[Vec<u8>]) -> bool {
 
 /// Makes one result of all findings. A checker that fails because it found something has done its
 /// work. One that fails and prints nothing readable has not.
-fn sum_up(checked: Vec<CheckerResult>, most: usize) -> Result<Outcome, serde_json::Error> {
+fn combine(checked: Vec<CheckerResult>, most: usize) -> Result<Outcome, serde_json::Error> {
     let (mut text, mut said, mut omitted, mut error) = (String::new(), Vec::new(), 0, None);
     let (mut timed_out, mut cancelled, mut oom) = (false, false, false);
     let mut room = most;

@@ -21,7 +21,7 @@ pub(crate) async fn preview(call: &CheckedCall) -> Result<Option<Preview>, CallE
 
 /// Ends a dry run of an allowed call, unless it is tried in a transaction.
 pub(crate) fn run(cleared: ClearedCall) -> Result<ClearedCall, Box<Outcome>> {
-    if !cleared.call().call().options.dry_run || cleared.call().is_tried() {
+    if !cleared.call().call().options.dry_run || cleared.call().is_trial_run() {
         return Ok(cleared);
     }
     let outcome = reported(cleared.call(), "allow", None);

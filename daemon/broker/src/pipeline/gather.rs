@@ -19,14 +19,14 @@ use crate::{
     tools::Tool,
 };
 use gathered::GatheredFacts;
-use look::look_if_ruled;
+use look::inspect_if_ruled;
 use palisade_plan::{Path, change::EvidenceDepth, search::Glob};
 use palisade_policy::analysis::Nature;
 use palisade_protocol::{Ask, ErrorCode, Finding, Guard, Severity, WireError};
 
 /// Gathers what an approver is to be shown: what the call would do and touch. `held` is the
 /// attachment, if it has arrived.
-pub(crate) async fn closely(
+pub(crate) async fn gather_for_approval(
     session: &Session,
     task: &Task,
     seen: &TargetSnapshot,
@@ -47,7 +47,7 @@ pub(crate) async fn closely(
         | Task::Look { .. }
         | Task::List { .. }
         | Task::Glob(_)
-        | Task::Grep(_) => seen.closely(session).await,
+        | Task::Grep(_) => seen.inspect_contents(session).await,
     }
 }
 
@@ -70,10 +70,10 @@ pub(crate) async fn gather(
     let GatheredFacts { facts, seen, route, failed, .. } = &mut gathered;
     match task {
         Task::Run(program) => {
-            *failed = unasked(session, program);
+            *failed = unreviewed_direct_job(session, program);
             let analysed = commands::analyse(analyst, session.uid(), program).await;
             facts.commands = commands::started(program, &analysed);
-            let looked = commands::look_around(session, program, analysed.found).await?;
+            let looked = commands::inspect_paths(session, program, analysed.found).await?;
             (facts.findings, seen.targets) = (looked.findings, looked.targets);
             facts.findings.extend(direct(program));
             let routing = guard::route(session, program, analysed.nature, looked.reach);
@@ -87,7 +87,7 @@ pub(crate) async fn gather(
                     std::mem::take(&mut facts.commands),
                     commands::started(&program, &analysed),
                 );
-                let looked = commands::look_around(session, &program, analysed.found).await?;
+                let looked = commands::inspect_paths(session, &program, analysed.found).await?;
                 facts.findings.extend(looked.findings);
                 seen.targets.extend(looked.targets);
                 let routing = guard::route(session, &program, Nature::Acts, looked.reach);
@@ -98,9 +98,9 @@ pub(crate) async fn gather(
         | Task::Look { path, .. }
         | Task::List { path, .. }
         | Task::Glob(Glob { path: Path(path), .. }) => {
-            look_if_ruled(session, path, seen).await?;
+            inspect_if_ruled(session, path, seen).await?;
         }
-        Task::Grep(grep) => look_if_ruled(session, &grep.path.0, seen).await?,
+        Task::Grep(grep) => inspect_if_ruled(session, &grep.path.0, seen).await?,
         Task::Change(task) => changes::gather(session, tool, task, &mut gathered).await?,
     }
     let GatheredFacts { facts, seen, .. } = &mut gathered;
@@ -112,7 +112,7 @@ pub(crate) async fn gather(
 }
 
 /// The error for a job that is to run directly in the workspace of a session that never asks.
-fn unasked(session: &Session, program: &Program) -> Option<CallError> {
+fn unreviewed_direct_job(session: &Session, program: &Program) -> Option<CallError> {
     let nobody = session.ask.max(session.profile.ask()) == Ask::Never;
     let held = session.guard() >= Guard::Auto;
     (program.route == RouteChoice::Direct && nobody && held).then(|| {

@@ -18,7 +18,7 @@ use crate::{
         services::CallServices,
     },
     telemetry::audit::docket::CallAudit,
-    tools::{Registry, Tool, believed, thinking},
+    tools::{Registry, Tool, thinking, with_trusted_metadata},
 };
 use asked::RequestedCall;
 use checked::{CheckedCall, validated};
@@ -49,7 +49,7 @@ pub(crate) fn resolve(
     asked.context.session.check()?;
     match registry.resolve(&asked.call.tool) {
         Ok(tool) => {
-            let tool = believed(tool, &asked.context.session.profile);
+            let tool = with_trusted_metadata(tool, &asked.context.session.profile);
             Ok(ResolvedCall { asked, tool })
         }
         Err(error) => Err(Box::new(error.into())),
@@ -117,7 +117,7 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
         // Requests about jobs use nothing that other calls wait for, and may themselves wait long.
         Some(_) if !matches!(call.validated.task, Task::Job(_)) => tokio::select! {
             biased;
-            turn = call.context.session.turns.beside() => {
+            turn = call.context.session.turns.acquire_concurrent() => {
                 Some(turn.map_err(|_| CallError::SessionOver)?)
             }
             () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
@@ -133,7 +133,7 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
 pub(crate) fn go_on(cleared: ClearedCall, turn: Option<Turn>) -> ReadyCall {
     let (leave, approved) = (cleared.leave(), cleared.approved_losses());
     let (mut checked, findings, checkpoint) = cleared.into_call();
-    let purpose = match (checked.is_tried(), checked.report.take()) {
+    let purpose = match (checked.is_trial_run(), checked.report.take()) {
         (false, _) => Purpose::Real,
         (true, Some(report)) => Purpose::Trial(report),
         (true, None) => Purpose::Trial(dry::report::report(&checked, "allow", None)),

@@ -36,7 +36,7 @@ pub(crate) struct Audit {
     log: Result<Arc<Log>, Arc<str>>,
     sync: Sync,
     lost: Arc<AtomicU64>,
-    /// Why the last record was not written, if it was not.
+    /// The reason that the last record was not written, if it was not.
     fault: Arc<Mutex<Option<String>>>,
     volumes: Arc<Volumes>,
     /// The retention of the log; none if there is no log.
@@ -53,7 +53,7 @@ enum VolumeOwner {
     Nobody,
 }
 
-/// Why a record could not be written, and so the action was not done.
+/// An error from writing a record. The action that it records is then not done.
 #[derive(Debug, thiserror::Error)]
 #[error("can not write the audit log: {0}")]
 pub(crate) struct RecordError(String);
@@ -114,7 +114,7 @@ impl Audit {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Why nothing can be recorded, if the last attempt failed.
+    /// The error of the last attempt to write a record, if it failed.
     pub(crate) fn fault(&self) -> Option<String> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,6 +1,6 @@
 //! Reports the events of a call to observers, journal, metrics and traces. Runs in the broker.
 
-use super::{StartedCall, Telemetry, course::CallProgress};
+use super::{StartedCall, Telemetry, progress::CallProgress};
 use crate::base::identity::SessionIdentity;
 use palisade_protocol::{
     Approval, CallEnded, CallId, CallResult, CallStarted, Checkpoint, Denied, ErrorCode, Event,
@@ -71,12 +71,12 @@ impl Telemetry {
     pub(crate) fn ended(
         &self,
         session: &SessionIdentity,
-        course: &CallProgress,
+        progress: &CallProgress,
         result: &CallResult,
     ) {
         self.metrics.ended(result);
         self.journal.ended(session, result);
-        self.traces.ended(session, course, result);
+        self.traces.ended(session, progress, result);
         if let Some(error) = &result.error
             && matches!(error.code, ErrorCode::Denied | ErrorCode::StaleApproval)
         {

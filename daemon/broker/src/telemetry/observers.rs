@@ -52,7 +52,7 @@ impl Observer {
     ///
     /// The connection's queue also carries replies and approval requests. So output may fill only
     /// half of it, and other events three quarters.
-    fn hear(&mut self, event: Event) {
+    fn receive(&mut self, event: Event) {
         let outbox = &self.subscriber.outbox;
         let (bytes, kept) = match &event {
             Event::CallOutput { data, .. } => (data.0.len() as u64, outbox.max_capacity() / 2),
@@ -109,11 +109,11 @@ impl Observers {
 
     /// Sends an event to all observers of this session. The event is built only if there are any.
     pub(crate) fn tell(&self, session: &SessionId, event: impl FnOnce() -> Event) {
-        self.tell_of(session, EventAudience::Everybody, event);
+        self.send_to(session, EventAudience::Everybody, event);
     }
 
     /// Sends an event to those observers of this session whose role is in `audience`.
-    pub(crate) fn tell_of(
+    pub(crate) fn send_to(
         &self,
         session: &SessionId,
         audience: EventAudience,
@@ -130,7 +130,7 @@ impl Observers {
         }
         let event = event();
         for observer in listening {
-            observer.hear(event.clone());
+            observer.receive(event.clone());
         }
     }
 }
@@ -180,12 +180,12 @@ mod tests {
         let mut all = subscribed(&observers, 1, Role::Operator, None, 1);
         let mut own = subscribed(&observers, 2, Role::Agent, Some(&first), 8);
         for session in [&first, &second, &second] {
-            observers.tell_of(session, EventAudience::Everybody, news);
+            observers.send_to(session, EventAudience::Everybody, news);
         }
         assert_eq!((heard(&mut all).len(), heard(&mut own).len()), (1, 1));
         observers.remove(1);
         observers.remove(2);
-        observers.tell_of(&first, EventAudience::Everybody, || panic!("nobody listens"));
+        observers.send_to(&first, EventAudience::Everybody, || panic!("nobody listens"));
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
         let session: SessionId = "s1".parse().unwrap();
         let mut operator = subscribed(&observers, 1, Role::Operator, Some(&session), 8);
         let mut agent = subscribed(&observers, 2, Role::Agent, Some(&session), 8);
-        observers.tell_of(&session, EventAudience::Operators, || output("secret"));
-        observers.tell_of(&session, EventAudience::Nobody, || panic!("for nobody"));
+        observers.send_to(&session, EventAudience::Operators, || output("secret"));
+        observers.send_to(&session, EventAudience::Nobody, || panic!("for nobody"));
         assert_eq!(heard(&mut operator), [output("secret")]);
         assert_eq!(heard(&mut agent), []);
     }
@@ -206,14 +206,14 @@ mod tests {
         let session: SessionId = "s1".parse().unwrap();
         let mut queue = subscribed(&observers, 1, Role::Agent, Some(&session), 8);
         for text in ["1", "2", "3", "4", "five", "six"] {
-            observers.tell_of(&session, EventAudience::Everybody, || output(text));
+            observers.send_to(&session, EventAudience::Everybody, || output(text));
         }
         // Output takes half of the queue, so the event of a call's end still fits.
-        observers.tell_of(&session, EventAudience::Everybody, news);
+        observers.send_to(&session, EventAudience::Everybody, news);
         let lost = Event::Lost { events: 2, bytes: 7 };
         let kept = [output("1"), output("2"), output("3"), output("4"), lost, news()];
         assert_eq!(heard(&mut queue), kept);
-        observers.tell_of(&session, EventAudience::Everybody, || output("7"));
+        observers.send_to(&session, EventAudience::Everybody, || output("7"));
         assert_eq!(heard(&mut queue), [output("7")]);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) use export::Export;
 
 use crate::{
     base::{identity::SessionIdentity, release::NAME},
-    telemetry::course::{CallProgress, StageSpan},
+    telemetry::progress::{CallProgress, StageSpan},
 };
 use palisade_protocol::{CallResult, ErrorCode};
 use serde_json::{Value, json};
@@ -63,19 +63,19 @@ impl Traces {
     pub(crate) fn ended(
         &self,
         session: &SessionIdentity,
-        course: &CallProgress,
+        progress: &CallProgress,
         result: &CallResult,
     ) {
         let Some(queue) = &self.queue else { return };
         let code = result.error.as_ref().map(|error| error.code);
         let trace = Trace {
-            call: course.call_id.to_string(),
-            session: course.session.to_string(),
+            call: progress.call_id.to_string(),
+            session: progress.session.to_string(),
             profile: session.profile.name().to_owned(),
             uid: session.uid(),
             tool: result.tool.to_string(),
             outcome: code.map_or_else(|| "ok".to_owned(), ErrorCode::name),
-            spans: course.spans(),
+            spans: progress.spans(),
         };
         if queue.try_send(trace).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);

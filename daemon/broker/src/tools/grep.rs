@@ -7,7 +7,7 @@ use super::{
 use crate::base::task::{ParsedArguments, Task, invalid, path};
 use palisade_plan::{
     Path,
-    search::{Choice, Grep, Syntax, Wanted},
+    search::{Choice, Grep, SearchReport, Syntax},
 };
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, RawPath, ToolSpec, WireError,
@@ -59,9 +59,9 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, Wir
     };
     let (before, after) = (around("before", arguments.before)?, around("after", arguments.after)?);
     let wanted = match arguments.mode {
-        GrepMode::Content => Wanted::Lines { before, after },
-        GrepMode::Files => Wanted::Files,
-        GrepMode::Count => Wanted::Counts,
+        GrepMode::Content => SearchReport::Lines { before, after },
+        GrepMode::Files => SearchReport::Files,
+        GrepMode::Count => SearchReport::Counts,
     };
     let syntax = match arguments.syntax {
         wire::Syntax::Regex => Syntax::Regex,

@@ -32,7 +32,7 @@ pub(super) fn tool(provider: &Arc<Provider>, from: ProvidedTool) -> Result<Tool,
 
 /// Returns the tool as the profile sees it. A provided tool gets the careful default metadata,
 /// unless the profile trusts its own. Where its own metadata is stricter, that applies in any case.
-pub(crate) fn believed(tool: Arc<Tool>, profile: &Profile) -> Arc<Tool> {
+pub(crate) fn with_trusted_metadata(tool: Arc<Tool>, profile: &Profile) -> Arc<Tool> {
     let ToolOrigin::Provided(provided) = &tool.origin else { return tool };
     if profile.trusts_provided(&tool.spec) {
         return tool;

@@ -118,7 +118,11 @@ impl Provider {
     }
 
     /// Takes a message of the provider about an invocation.
-    pub(crate) fn hear(&self, number: Invocation, heard: ProviderMessage) -> Result<(), WireError> {
+    pub(crate) fn receive(
+        &self,
+        number: Invocation,
+        heard: ProviderMessage,
+    ) -> Result<(), WireError> {
         let mut state = self.state();
         let Some(waiting) = state.waiting.get_mut(&number) else {
             return Err(WireError::new(
@@ -191,9 +195,9 @@ mod tests {
     fn one_result_each_and_none_for_what_never_was() {
         let (provider, mut queue) = provider(1);
         let mut invoked = provider.begin().unwrap();
-        assert_eq!(provider.hear(9, result(9)).unwrap_err().code, ErrorCode::NotFound);
-        provider.hear(1, result(1)).unwrap();
-        assert_eq!(provider.hear(1, result(1)).unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(provider.receive(9, result(9)).unwrap_err().code, ErrorCode::NotFound);
+        provider.receive(1, result(1)).unwrap();
+        assert_eq!(provider.receive(1, result(1)).unwrap_err().code, ErrorCode::NotFound);
         assert!(matches!(invoked.heard.try_recv(), Ok(ProviderMessage::Result(_))));
         drop(invoked);
         assert!(queue.try_recv().is_err(), "what has its result is not cancelled");
@@ -209,7 +213,7 @@ mod tests {
         let others: Vec<_> = (1..IN_FLIGHT).map(|_| provider.begin().unwrap()).collect();
         assert_eq!(provider.begin().unwrap_err().code, ErrorCode::LimitReached);
         let mut said = 0;
-        while provider.hear(1, ProviderMessage::Output("x".repeat(65_536))).is_ok() {
+        while provider.receive(1, ProviderMessage::Output("x".repeat(65_536))).is_ok() {
             said += 1;
         }
         assert_eq!(said, 16);

@@ -55,7 +55,7 @@ impl Registry {
             let replaces =
                 if from.r#override { ReplacementRule::SameUser } else { ReplacementRule::Own };
             let tool = provided::tool(provider, from)?;
-            make_way(&mut next, &tool, provider, replaces)?;
+            remove_replaced(&mut next, &tool, provider, replaces)?;
             let place = next.partition_point(|other| other.spec.name < tool.spec.name);
             next.insert(place, Arc::new(tool));
         }
@@ -131,12 +131,12 @@ impl Registry {
     }
 }
 
-/// Which provided tools a new one may replace.
+/// The provided tools that a new one may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReplacementRule {
-    /// Those of the same connection.
+    /// Tools of the same connection.
     Own,
-    /// Also those of other connections of the same user.
+    /// Tools of any connection of the same user.
     SameUser,
 }
 
@@ -145,7 +145,7 @@ fn is_of(tool: &Tool, number: ConnectionNumber) -> bool {
 }
 
 /// Removes the tools that a new one replaces, if it may.
-fn make_way(
+fn remove_replaced(
     tools: &mut Vec<Arc<Tool>>,
     tool: &Tool,
     provider: &Provider,

@@ -33,7 +33,7 @@ pub(super) struct ToolProvider {
     pub(super) validator: Arc<Validator>,
 }
 
-/// Why a tool can not be registered.
+/// An error from registering a tool.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// Its name is invalid.

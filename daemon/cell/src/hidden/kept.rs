@@ -5,7 +5,7 @@ use super::{Scan, ScannedDirectory, Stamp};
 use crate::kernel;
 use palisade_plan::{
     codec::{self, CodecError, MAX_MESSAGE},
-    names::{Kept, KeptDirectory, Names},
+    names::{Names, StoredDirectory, StoredScan},
 };
 use std::{
     fs::File,
@@ -50,10 +50,10 @@ pub(crate) fn keep(scan: &Scan, names: &Names) -> io::Result<OwnedFd> {
         let Stamp { ino, mtime, ctime } = node.stamp;
         let (name, hits) = (node.name.clone(), node.hits.clone());
         let settled = node.settled;
-        directories.push(KeptDirectory { depth, name, ino, mtime, ctime, settled, hits });
+        directories.push(StoredDirectory { depth, name, ino, mtime, ctime, settled, hits });
         waiting.extend(node.below.iter().rev().map(|below| (depth + 1, below)));
     }
-    let kept = Kept { names: names.clone(), directories };
+    let kept = StoredScan { names: names.clone(), directories };
     kernel::memory_file(c"kept", &codec::encode(&kept).map_err(other)?)
 }
 
@@ -61,7 +61,7 @@ impl Scan {
     /// Reads the scan of an earlier session, or `None` if it is damaged or made for other names.
     /// The next refresh checks every directory again.
     pub(crate) fn restore(file: &OwnedFd, names: &Names) -> Option<Self> {
-        let kept: Kept = codec::decode(&contents(file).ok()?).ok()?;
+        let kept: StoredScan = codec::decode(&contents(file).ok()?).ok()?;
         if kept.names != *names {
             return None;
         }

@@ -26,7 +26,7 @@ const FIT: &str =
 /// The names of the directories in a layer.
 pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
-pub(super) const MARKS: &str = "marks";
+pub(super) const WHITEOUTS: &str = "whiteouts";
 
 /// The layers of an overlay.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct OverlayLayers<'a> {
     /// The mount with the directories of the upper layers.
     pub(super) layer: &'a OwnedFd,
     /// True if there is a layer of whiteouts between them.
-    pub(super) marked: bool,
+    pub(super) has_whiteouts: bool,
     /// The place where writes are stored; `None` for a read-only overlay.
     pub(super) writes: Option<Upper>,
 }
@@ -44,8 +44,8 @@ pub(super) struct OverlayLayers<'a> {
 /// Mounts the overlay with this process's rights. Both layers must be mounted in its mount
 /// namespace.
 pub(super) fn here(parts: OverlayLayers<'_>) -> Result<OwnedFd, StepFailure> {
-    let marks = parts.marked.then(|| look_at(parts.layer, MARKS)).transpose()?;
-    let lowers: Vec<_> = marks.iter().chain([parts.lower]).map(|fd| fd.as_fd()).collect();
+    let whiteouts = parts.has_whiteouts.then(|| look_at(parts.layer, WHITEOUTS)).transpose()?;
+    let lowers: Vec<_> = whiteouts.iter().chain([parts.lower]).map(|fd| fd.as_fd()).collect();
     let writing = match parts.writes {
         Some(kept) => Some((look_at(parts.layer, UPPER)?, look_at(parts.layer, WORK)?, kept)),
         None => None,

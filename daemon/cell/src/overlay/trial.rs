@@ -3,7 +3,7 @@
 
 use super::{
     attach, is_opaque, make,
-    merge::{self, MARKS, OverlayLayers, UPPER, WORK},
+    merge::{self, OverlayLayers, UPPER, WHITEOUTS, WORK},
     open, open_directory,
 };
 use crate::{
@@ -70,14 +70,14 @@ fn in_memory() -> Result<OwnedFd, StepFailure> {
         .map_err(StepFailure::kernel("mount tmpfs"))
 }
 
-/// Makes a layer in which one name is marked as hidden.
-fn mark(layer: &OwnedFd) -> Result<(), StepFailure> {
-    let marks = make(layer, MARKS)?;
-    rustix::fs::mknodat(&marks, "hidden", FileType::CharacterDevice, Mode::empty(), 0)
+/// Makes a layer with a whiteout for one name.
+fn make_whiteout(layer: &OwnedFd) -> Result<(), StepFailure> {
+    let whiteouts = make(layer, WHITEOUTS)?;
+    rustix::fs::mknodat(&whiteouts, "hidden", FileType::CharacterDevice, Mode::empty(), 0)
         .map_err(StepFailure::kernel("mark what is hidden"))
 }
 
-/// Checks that the marked name is missing, and that the others exist.
+/// Checks that the hidden name is missing, and that the others exist.
 fn check(merged: &OwnedFd) -> Result<(), StepFailure> {
     let look = |name| rustix::fs::statat(merged, name, AtFlags::SYMLINK_NOFOLLOW).map(drop);
     if look("hidden") != Err(rustix::io::Errno::NOENT) {
@@ -89,9 +89,9 @@ fn check(merged: &OwnedFd) -> Result<(), StepFailure> {
 fn reads(whom: Option<Identity>) -> Result<(), StepFailure> {
     let (lower, layer) = (lower(whom)?, in_memory()?);
     attach(&layer, &Path::from(PLACE))?;
-    let parts = OverlayLayers { lower: &lower, layer: &layer, marked: true, writes: None };
+    let parts = OverlayLayers { lower: &lower, layer: &layer, has_whiteouts: true, writes: None };
     as_session(whom, || {
-        mark(&layer)?;
+        make_whiteout(&layer)?;
         check(&merge::here(parts)?)
     })
 }
@@ -111,12 +111,13 @@ fn as_session<T>(
 fn writes(whom: Option<Identity>, layer: OwnedFd, kept: Upper) -> Result<(), StepFailure> {
     let lower = lower(whom)?;
     let upper = as_session(whom, || {
-        mark(&layer)?;
+        make_whiteout(&layer)?;
         make(&layer, WORK)?;
         let upper = make(&layer, UPPER)?;
-        keeps_marks(&upper, kept).map(|()| upper)
+        check_user_attributes(&upper, kept).map(|()| upper)
     })?;
-    let parts = OverlayLayers { lower: &lower, layer: &layer, marked: true, writes: Some(kept) };
+    let parts =
+        OverlayLayers { lower: &lower, layer: &layer, has_whiteouts: true, writes: Some(kept) };
     let place = Path::from(PLACE);
     let merged = match whom {
         Some(identity) => merge::apart(parts, &place, &mapping::of_user(identity)?, identity)?,
@@ -152,7 +153,7 @@ fn replace(merged: &OwnedFd) -> Result<(), StepFailure> {
 
 /// Checks for support of `user.` attributes. Without them overlayfs can not mark what was deleted,
 /// and fails without saying why.
-fn keeps_marks(upper: &OwnedFd, kept: Upper) -> Result<(), StepFailure> {
+fn check_user_attributes(upper: &OwnedFd, kept: Upper) -> Result<(), StepFailure> {
     let flags = rustix::fs::XattrFlags::empty();
     match (rustix::fs::fsetxattr(upper, "user.palisade", b"y", flags), kept) {
         (Ok(()), _) => Ok(()),

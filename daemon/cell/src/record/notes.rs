@@ -4,7 +4,7 @@
 use super::calls::Follow;
 use palisade_plan::{
     Path as Raw,
-    record::{MOST_BYTES, MOST_NOTED, Noted, Recorded, Right, TargetKind, Used},
+    record::{MOST_BYTES, MOST_NOTED, Recorded, RecordedUse, ResourceUsage, Right, TargetKind},
 };
 use rustix::{
     fs::{FileType, Mode, OFlags},
@@ -39,7 +39,7 @@ pub(super) struct Notes {
     bound: Vec<PathBuf>,
     /// Paths as the programs gave them, so that each is examined once.
     seen: HashSet<(Right, PathBuf)>,
-    noted: BTreeSet<Noted>,
+    noted: BTreeSet<RecordedUse>,
     bytes: usize,
     lost: u64,
     processes: u64,
@@ -52,7 +52,7 @@ impl Notes {
     }
 
     pub(super) fn finish(self) -> Recorded {
-        let used = Used { processes: self.processes, ..Used::default() };
+        let used = ResourceUsage { processes: self.processes, ..ResourceUsage::default() };
         Recorded { noted: self.noted.into_iter().collect(), lost: self.lost, used }
     }
 
@@ -94,7 +94,7 @@ impl Notes {
     }
 
     fn add(&mut self, right: Right, path: &Path, kind: TargetKind) {
-        let note = Noted { right, path: path.into(), kind };
+        let note = RecordedUse { right, path: path.into(), kind };
         if self.noted.contains(&note) {
             return;
         }
@@ -286,7 +286,8 @@ mod tests {
     use super::*;
 
     fn noted(notes: Notes) -> Vec<(Right, String, TargetKind)> {
-        let show = |note: Noted| (note.right, note.path.as_path().display().to_string(), note.kind);
+        let show =
+            |note: RecordedUse| (note.right, note.path.as_path().display().to_string(), note.kind);
         notes.finish().noted.into_iter().map(show).collect()
     }
 

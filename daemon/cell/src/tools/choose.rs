@@ -68,7 +68,7 @@ impl<'v> Chooser<'v> {
     /// Returns `true` if an entry is hidden from the session. `path` is relative to the start of
     /// the walk, and no directory above it is hidden.
     pub(super) fn hides(&self, path: &[u8], kind: EntryKind) -> bool {
-        let hidden = &self.view.veil.hidden;
+        let hidden = &self.view.matchers.hidden;
         if hidden.is_empty() {
             return false;
         }

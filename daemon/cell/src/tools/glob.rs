@@ -11,7 +11,7 @@ use crate::{channel::Channel, view::View};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind, FileReply},
-    search::{Aged, Glob, Globbed},
+    search::{AgedFile, Glob, GlobResult},
 };
 use rustix::{
     fs::{AtFlags, CWD, OFlags},
@@ -45,7 +45,7 @@ pub(crate) fn glob(channel: &Channel, request: &Glob, view: &View) -> Result<Fil
     let mut files: Vec<Age> = visitors.into_iter().flat_map(|newest| newest.files).collect();
     files.sort_unstable();
     let mut room = MOST_ANSWERED;
-    let fits = |file: &Aged| {
+    let fits = |file: &AgedFile| {
         let left = room.checked_sub(file.path.0.len() + OVERHEAD);
         room = left.unwrap_or(0);
         left.is_some()
@@ -53,7 +53,7 @@ pub(crate) fn glob(channel: &Channel, request: &Glob, view: &View) -> Result<Fil
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     let files = files.into_iter().take(limit).map(Age::into_file).take_while(fits).collect();
     let more = missed.more || missed.unreadable > 0;
-    Ok(FileReply::Globbed(Box::new(Globbed { real, files, total, more })))
+    Ok(FileReply::Globbed(Box::new(GlobResult { real, files, total, more })))
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, FileError> {
@@ -76,8 +76,8 @@ struct Age {
 }
 
 impl Age {
-    fn into_file(self) -> Aged {
-        Aged { path: Path(self.path), mtime: self.mtime.0, size: self.size }
+    fn into_file(self) -> AgedFile {
+        AgedFile { path: Path(self.path), mtime: self.mtime.0, size: self.size }
     }
 }
 

@@ -15,7 +15,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 use palisade_plan::{
     cell::{EntryKind, FileError, FileErrorKind, FileReply},
-    search::{Grep, Grepped, Skipped, Syntax, Wanted},
+    search::{Grep, GrepResult, SearchReport, SkippedFiles, Syntax},
 };
 use rustix::{
     buffer::spare_capacity,
@@ -77,7 +77,7 @@ pub(crate) fn grep(channel: &Channel, request: &Grep, view: &View) -> Result<Fil
         | FileType::BlockDevice
         | FileType::Unknown) => return Err(not_regular(path, kind, " or a directory").into()),
     };
-    let mut found = Grepped { real, more: missed.more, ..Grepped::default() };
+    let mut found = GrepResult { real, more: missed.more, ..GrepResult::default() };
     found.skipped.unreadable = missed.unreadable;
     let mut kept = Vec::with_capacity(searches.len());
     for search in searches {
@@ -124,14 +124,14 @@ struct GrepSearch<'a> {
     files: u64,
     lines: u64,
     searched: u64,
-    skipped: Skipped,
+    skipped: SkippedFiles,
 }
 
 impl<'a> GrepSearch<'a> {
     fn new(request: &'a Grep, matcher: &RegexMatcher, watch: &'a CallWatch<'a>) -> Self {
         let (before, after) = match request.wanted {
-            Wanted::Lines { before, after } => (before as usize, after as usize),
-            Wanted::Files | Wanted::Counts => (0, 0),
+            SearchReport::Lines { before, after } => (before as usize, after as usize),
+            SearchReport::Files | SearchReport::Counts => (0, 0),
         };
         let searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
@@ -152,7 +152,7 @@ impl<'a> GrepSearch<'a> {
             files: 0,
             lines: 0,
             searched: 0,
-            skipped: Skipped::default(),
+            skipped: SkippedFiles::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 use palisade_plan::{
     Path,
-    search::{Hits, Line, Wanted},
+    search::{Hits, Line, SearchReport},
 };
 use std::{collections::BTreeMap, io};
 
@@ -25,7 +25,7 @@ pub(super) const MOST_ANSWERED: usize = 1024 * 1024;
 /// The matches in one file, while it is searched.
 pub(super) struct MatchCollector<'a> {
     matcher: &'a RegexMatcher,
-    wanted: Wanted,
+    wanted: SearchReport,
     limit: u64,
     /// The number of matching lines.
     pub(super) count: u64,
@@ -40,7 +40,7 @@ pub(super) struct MatchCollector<'a> {
 }
 
 impl<'a> MatchCollector<'a> {
-    pub(super) const fn new(matcher: &'a RegexMatcher, wanted: Wanted, limit: u64) -> Self {
+    pub(super) const fn new(matcher: &'a RegexMatcher, wanted: SearchReport, limit: u64) -> Self {
         Self {
             matcher,
             wanted,
@@ -88,9 +88,9 @@ impl Sink for MatchCollector<'_> {
         let lines = found.lines().count() as u64;
         self.count += lines;
         match self.wanted {
-            Wanted::Files => return Ok(false),
-            Wanted::Counts => return Ok(true),
-            Wanted::Lines { .. } => {}
+            SearchReport::Files => return Ok(false),
+            SearchReport::Counts => return Ok(true),
+            SearchReport::Lines { .. } => {}
         }
         if self.full || self.kept >= self.limit || self.held >= MOST_ANSWERED {
             if !self.full {
@@ -142,7 +142,7 @@ impl Sink for MatchCollector<'_> {
 /// The files that come first by path, as many as fit into a reply.
 #[derive(Debug)]
 pub(super) struct FirstFiles {
-    wanted: Wanted,
+    wanted: SearchReport,
     limit: u64,
     files: BTreeMap<Vec<u8>, Hits>,
     units: u64,
@@ -150,7 +150,7 @@ pub(super) struct FirstFiles {
 }
 
 impl FirstFiles {
-    pub(super) const fn new(wanted: Wanted, limit: u64) -> Self {
+    pub(super) const fn new(wanted: SearchReport, limit: u64) -> Self {
         Self { wanted, limit, files: BTreeMap::new(), units: 0, held: 0 }
     }
 
@@ -181,7 +181,7 @@ impl FirstFiles {
         let (mut left, mut room) = (all.limit, MOST_ANSWERED);
         let mut files = Vec::with_capacity(all.files.len());
         for mut hits in all.files.into_values() {
-            if let Wanted::Lines { after, .. } = all.wanted {
+            if let SearchReport::Lines { after, .. } = all.wanted {
                 hits.lines.truncate(fitting(&hits.lines, left, room, after as usize));
                 if hits.lines.is_empty() {
                     break;
@@ -216,10 +216,10 @@ fn fitting(lines: &[Line], most: u64, room: usize, after: usize) -> usize {
     lines.len()
 }
 
-fn units(wanted: Wanted, hits: &Hits) -> u64 {
+fn units(wanted: SearchReport, hits: &Hits) -> u64 {
     match wanted {
-        Wanted::Lines { .. } => hits.lines.iter().filter(|line| line.matches).count() as u64,
-        Wanted::Files | Wanted::Counts => 1,
+        SearchReport::Lines { .. } => hits.lines.iter().filter(|line| line.matches).count() as u64,
+        SearchReport::Files | SearchReport::Counts => 1,
     }
 }
 

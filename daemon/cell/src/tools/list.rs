@@ -48,7 +48,7 @@ pub(crate) struct Listing<'a> {
     pub(crate) skip: u64,
     /// The maximum number of entries to return.
     pub(crate) limit: u64,
-    /// Which entries to list.
+    /// The choice of entries to list.
     pub(crate) choice: &'a Choice,
 }
 

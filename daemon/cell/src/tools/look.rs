@@ -5,7 +5,7 @@ use super::{LONGEST_PATH, checked, open, refused, refused_io};
 use crate::{hidden::kind_of, view::View};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, Contents, EntryKind, FileError, FileReply, LOOK_BYTES, Link, Looked},
+    cell::{CHUNK, Contents, EntryDetails, EntryKind, FileError, FileReply, LOOK_BYTES, Link},
     change::Version,
     names::Kind,
 };
@@ -58,7 +58,7 @@ pub(crate) fn look(
         | FileType::BlockDevice
         | FileType::Unknown => EntryKind::Other,
     };
-    let mut looked = Looked {
+    let mut looked = EntryDetails {
         kind,
         dev: stat.st_dev,
         ino: stat.st_ino,
@@ -93,7 +93,7 @@ pub(super) fn link_target(directory: impl AsFd, name: &[u8]) -> Option<Path> {
 
 /// Refuses hidden files as if they were missing. The real path counts, however the file was found.
 pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Result<(), FileError> {
-    if view.veil.hidden.is_empty() {
+    if view.matchers.hidden.is_empty() {
         return Ok(());
     }
     match real(found) {
@@ -105,7 +105,7 @@ pub(super) fn show(found: &OwnedFd, path: &Path, act: &str, view: &View) -> Resu
 }
 
 fn is_hidden(found: &OwnedFd, real: &Path, view: &View) -> bool {
-    if view.veil.hidden.is_empty() {
+    if view.matchers.hidden.is_empty() {
         return false;
     }
     let stat = rustix::fs::fstat(found);
@@ -167,7 +167,7 @@ fn readable(path: &[u8], link: Link, stat: &Stat) -> Option<OwnedFd> {
 }
 
 /// Reads the head, and the rest for the digest if it is not too large.
-fn read(file: OwnedFd, head: u32, looked: &mut Looked) -> Result<(), std::io::Error> {
+fn read(file: OwnedFd, head: u32, looked: &mut EntryDetails) -> Result<(), std::io::Error> {
     let most = usize::try_from(head).unwrap_or(CHUNK).min(CHUNK);
     let mut file = File::from(file).take(LOOK_BYTES + 1);
     let (mut hash, mut taken, mut piece) = (Sha256::new(), 0_u64, vec![0; PIECE]);

@@ -91,7 +91,7 @@ impl WalkDepth {
 /// Fails if the broker has sent something, which during a call can only be `Abandon`. That message
 /// is received after the call.
 fn go_on(channel: &Channel) -> Result<(), Stop> {
-    if channel.is_spoken_to() { Err(Stop::Abandoned) } else { Ok(()) }
+    if channel.has_pending_input() { Err(Stop::Abandoned) } else { Ok(()) }
 }
 
 /// Returns the path's bytes, if the path can be looked up.
@@ -228,7 +228,7 @@ pub(crate) fn shown(path: &Path) -> String {
     let text = String::from_utf8_lossy(&path.0);
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if text::steers(letter) {
+        if text::is_control_or_bidi(letter) {
             shown.extend(letter.escape_default());
         } else {
             shown.push(letter);

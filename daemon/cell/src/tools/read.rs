@@ -5,7 +5,7 @@ use super::{Stop, checked, failure, look, not_regular, notebook, open, refused, 
 use crate::{channel::Channel, view::View};
 use palisade_plan::{
     Path,
-    cell::{CHUNK, FileError, FileErrorKind, FileReply, Form, Made, Part},
+    cell::{CHUNK, Conversion, FileError, FileErrorKind, FileReply, Form, Part},
 };
 use rustix::{
     buffer::spare_capacity,
@@ -40,7 +40,7 @@ pub(crate) fn read(
     let source = SourceFile { path, file, size: u64::try_from(stat.st_size).unwrap_or(0), most };
     let mut pieces = Pieces { channel, last: None, bytes: 0 };
     let (complete, made) = match form {
-        Form::AsIs => (source.part(&mut pieces, part)?, Made::AsIs),
+        Form::AsIs => (source.part(&mut pieces, part)?, Conversion::AsIs),
         Form::Notebook => source.notebook(&mut pieces, part)?,
     };
     pieces.finish(source.size, complete, stat.st_mode & 0o7777, made)
@@ -84,7 +84,7 @@ impl SourceFile<'_> {
 
     /// Sends the text of a notebook's cells, or a part of it. Sends the file itself if it is not a
     /// notebook.
-    fn notebook(&self, pieces: &mut Pieces<'_>, part: Part) -> Result<(bool, Made), Stop> {
+    fn notebook(&self, pieces: &mut Pieces<'_>, part: Part) -> Result<(bool, Conversion), Stop> {
         if self.size > self.most {
             return Err(self.too_large().into());
         }
@@ -94,8 +94,8 @@ impl SourceFile<'_> {
             bytes.reserve(1);
         }
         let (text, made) = match notebook::render(&bytes) {
-            Ok((text, cells)) => (text.into_bytes(), Made::Notebook { cells }),
-            Err(why) => (bytes, Made::NoNotebook { why }),
+            Ok((text, cells)) => (text.into_bytes(), Conversion::Notebook { cells }),
+            Err(why) => (bytes, Conversion::NoNotebook { why }),
         };
         let text = match part {
             Part::All => text.as_slice(),
@@ -173,7 +173,7 @@ impl SourceFile<'_> {
                 before -= lines;
                 passed += rest as u64;
                 if before > 0 && passed >= SCANNED {
-                    return Err(self.too_far(first).into());
+                    return Err(self.line_too_far(first).into());
                 }
                 data = &data[rest..];
             }
@@ -227,7 +227,7 @@ impl SourceFile<'_> {
         failure(FileErrorKind::TooLarge, None, message)
     }
 
-    fn too_far(&self, first: u64) -> FileError {
+    fn line_too_far(&self, first: u64) -> FileError {
         let message = format!(
             "line {first} of {} is not within its first {SCANNED} bytes, which is as far as lines \
              are searched: use a command for this file",
@@ -268,7 +268,7 @@ impl Pieces<'_> {
         Ok(())
     }
 
-    fn finish(self, size: u64, complete: bool, mode: u32, made: Made) -> Result<(), Stop> {
+    fn finish(self, size: u64, complete: bool, mode: u32, made: Conversion) -> Result<(), Stop> {
         let answer = FileReply::Read { bytes: self.bytes, size, complete, mode, made };
         Ok(match self.last {
             Some(piece) => self.channel.send_all(&[FileReply::Content(piece), answer]),

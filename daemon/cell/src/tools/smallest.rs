@@ -64,7 +64,7 @@ pub(super) struct SmallestItems {
     pub(super) cut: bool,
 }
 
-/// Which parts of an entry are listed.
+/// The parts of an entry that are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListedParts {
     /// The entry itself.

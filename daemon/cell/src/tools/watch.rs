@@ -14,19 +14,19 @@ use std::{
 };
 
 /// The interval at which the channel is checked.
-const ASKED: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The interval at which progress is reported.
-const TOLD: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Watches one call's channel, for all threads that work on it.
 #[derive(Debug)]
 pub(crate) struct CallWatch<'a> {
     channel: &'a Channel,
-    begun: Instant,
-    /// When to check next, in milliseconds after the start.
-    ask_at: AtomicU64,
-    tell_at: AtomicU64,
+    started: Instant,
+    /// The time of the next check, in milliseconds after the start.
+    check_at: AtomicU64,
+    report_at: AtomicU64,
     done: AtomicU64,
     over: AtomicBool,
     broken: Mutex<Option<ChannelError>>,
@@ -37,9 +37,9 @@ impl<'a> CallWatch<'a> {
     pub(crate) fn new(channel: &'a Channel) -> Self {
         Self {
             channel,
-            begun: Instant::now(),
-            ask_at: AtomicU64::new(millis(ASKED)),
-            tell_at: AtomicU64::new(millis(TOLD)),
+            started: Instant::now(),
+            check_at: AtomicU64::new(millis(CHECK_INTERVAL)),
+            report_at: AtomicU64::new(millis(PROGRESS_INTERVAL)),
             done: AtomicU64::new(0),
             over: AtomicBool::new(false),
             broken: Mutex::new(None),
@@ -56,12 +56,12 @@ impl<'a> CallWatch<'a> {
         if self.is_over() {
             return Err(self.why());
         }
-        let now = millis(self.begun.elapsed());
-        if is_due(&self.ask_at, now, ASKED) && self.channel.is_spoken_to() {
+        let now = millis(self.started.elapsed());
+        if is_due(&self.check_at, now, CHECK_INTERVAL) && self.channel.has_pending_input() {
             self.over.store(true, Ordering::Relaxed);
             return Err(Stop::Abandoned);
         }
-        if is_due(&self.tell_at, now, TOLD) {
+        if is_due(&self.report_at, now, PROGRESS_INTERVAL) {
             let done = self.done.load(Ordering::Relaxed);
             self.channel.send(&FileReply::Progress { done }).map_err(|error| self.fail(error))?;
         }

@@ -11,7 +11,7 @@ use crate::{
 use palisade_plan::{
     Absent, BUILD_ID, HeldLimit, Identity, LaunchPlan, Path, Role, Runs, SessionUid, StepError,
     cell::FILE_CHANNELS,
-    launcher::{Refusal, Reply, Request, SessionNumber, Whose},
+    launcher::{Refusal, Reply, Request, SessionNumber, SessionOwner},
     steps,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -69,7 +69,7 @@ impl Launcher {
     fn identify(&self, workspace: &Path, fds: &[OwnedFd]) -> Result<Identity, Refusal> {
         match fds {
             [client] => identity::of_client(client.as_fd(), workspace.as_path(), self.clients()),
-            _ => Err(wrong_number(fds, "a question")),
+            _ => Err(wrong_descriptor_count(fds, "a question")),
         }
     }
 
@@ -81,7 +81,7 @@ impl Launcher {
     fn open(
         &mut self,
         number: SessionNumber,
-        whose: Whose,
+        whose: SessionOwner,
         plan: LaunchPlan,
         mut fds: Vec<OwnedFd>,
     ) -> Result<Reply, Refusal> {
@@ -89,20 +89,20 @@ impl Launcher {
             return Err(Refusal::Session(format!("session {number} already exists")));
         }
         let clients = match whose {
-            Whose::Client => 1,
-            Whose::Nobody => 0,
+            SessionOwner::Client => 1,
+            SessionOwner::Nobody => 0,
         };
         if fds.len() != clients + FILE_CHANNELS {
-            return Err(wrong_number(&fds, "a session"));
+            return Err(wrong_descriptor_count(&fds, "a session"));
         }
         self.check_count(whose)?;
         let identity = match whose {
-            Whose::Client => {
+            SessionOwner::Client => {
                 let client = fds.remove(0);
                 let workspace = plan.workspace.path.as_path();
                 identity::of_client(client.as_fd(), workspace, self.clients())?
             }
-            Whose::Nobody => identity::of_nobody(self.facts.privileged),
+            SessionOwner::Nobody => identity::of_nobody(self.facts.privileged),
         };
         descriptors::check_channels(&fds)?;
         identity::refuse_own(identity, self.facts.privileged)?;
@@ -131,7 +131,7 @@ impl Launcher {
 
     /// Refuses a session if there are too many. Those without a client are few: they have no user
     /// whose quota would count them.
-    fn check_count(&self, whose: Whose) -> Result<(), Refusal> {
+    fn check_count(&self, whose: SessionOwner) -> Result<(), Refusal> {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let most = self.ceiling.max_sessions;
         if count(self.sessions.len()) >= most {
@@ -139,8 +139,8 @@ impl Launcher {
                 "{most} sessions exist, and the launcher allows no more (--max-sessions)"
             )));
         }
-        let own = self.sessions.values().filter(|session| session.whose() == Whose::Nobody);
-        if whose == Whose::Nobody && own.count() >= MOST_OWN {
+        let own = self.sessions.values().filter(|session| session.whose() == SessionOwner::Nobody);
+        if whose == SessionOwner::Nobody && own.count() >= MOST_OWN {
             return Err(Refusal::Session(format!("{MOST_OWN} sessions without a client exist")));
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Launcher {
     ) -> Option<Reply> {
         let made = match (self.sessions.get_mut(&session), wanted) {
             (None, _) => Err(Refusal::Session(format!("there is no session {session}"))),
-            (_, Err(fds)) => Err(wrong_number(&fds, "a runner")),
+            (_, Err(fds)) => Err(wrong_descriptor_count(&fds, "a runner")),
             (Some(known), _) if known.runner_count() >= MOST_RUNNERS => {
                 Err(Refusal::Session(format!("session {session} has {MOST_RUNNERS} runners")))
             }
@@ -192,7 +192,7 @@ impl Launcher {
 }
 
 /// Returns the refusal of a request with a wrong number of descriptors.
-fn wrong_number(fds: &[OwnedFd], what: &str) -> Refusal {
+fn wrong_descriptor_count(fds: &[OwnedFd], what: &str) -> Refusal {
     if fds.is_empty() {
         // The broker always sends some. The kernel delivers none if there is no room for all.
         return Refusal::Spawn(format!(

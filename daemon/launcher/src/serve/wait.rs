@@ -62,7 +62,7 @@ impl Launcher {
     ) -> Result<(), LauncherError> {
         let Some(session) = self.sessions.get_mut(&number) else { return Ok(()) };
         if session.is_waiting() && readable(session) {
-            for wanted in session.hear() {
+            for wanted in session.receive_report() {
                 let made =
                     session.runner(number, wanted, &self.facts, &self.spawner, &mut self.stores);
                 if let Err(refusal) = made {
@@ -71,7 +71,7 @@ impl Launcher {
             }
         }
         let over = session.collect();
-        for name in session.take_left() {
+        for name in session.take_ended_directories() {
             self.stores.sweep(name, &self.spawner);
         }
         self.spawner.end_strays(&self.known());

@@ -3,7 +3,7 @@
 use crate::{FilterError, Layer, uids::UidRange};
 use std::path::PathBuf;
 
-/// Why a plan violates the ceiling.
+/// A violation of the ceiling by a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CeilingError {
     /// A value is above the ceiling's maximum.

@@ -6,16 +6,16 @@ use bincode::{Decode, Encode};
 
 /// The stored result for one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Kept {
+pub struct StoredScan {
     /// The names that were searched for.
     pub names: Names,
     /// The directories; each one comes before those in it.
-    pub directories: Vec<KeptDirectory>,
+    pub directories: Vec<StoredDirectory>,
 }
 
 /// A directory as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct KeptDirectory {
+pub struct StoredDirectory {
     /// The number of directories above it.
     pub depth: u32,
     /// The directory's name; empty for the workspace itself.

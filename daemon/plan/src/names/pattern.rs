@@ -15,7 +15,7 @@ pub enum Kind {
 /// Most bytes of a pattern.
 const LONGEST: usize = 1024;
 
-/// Why a text is not a valid pattern.
+/// The reason that a text is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pattern:?} {why}")]
 pub struct PatternError {

@@ -80,11 +80,11 @@ ports = [
     // The profile's tests still expect the old decisions. They pass once they are reversed.
     let error = Profile::parse("mine", &text).unwrap_err();
     let crate::ProfileError::Test { at, .. } = error else { panic!("{error}") };
-    let text = turned(&text, &at).unwrap();
+    let text = with_reversed_decision(&text, &at).unwrap();
     assert!(text.contains("\"connect 192.0.2.1:443: allow\", \"read /srv/a: deny\""), "{text}");
     let error = Profile::parse("mine", &text).unwrap_err();
     let crate::ProfileError::Test { at, .. } = error else { panic!("{error}") };
-    assert!(Profile::parse("mine", &turned(&text, &at).unwrap()).is_ok());
+    assert!(Profile::parse("mine", &with_reversed_decision(&text, &at).unwrap()).is_ok());
 }
 
 #[test]
@@ -112,7 +112,9 @@ fn every_built_in_profile_takes_each_kind_of_entry() {
         let set = loop {
             match load(&text) {
                 Ok(set) => break set,
-                Err(crate::ProfileError::Test { at, .. }) => text = turned(&text, &at).unwrap(),
+                Err(crate::ProfileError::Test { at, .. }) => {
+                    text = with_reversed_decision(&text, &at).unwrap()
+                }
                 Err(error) => panic!("{name}: {error}\n{text}"),
             }
         };

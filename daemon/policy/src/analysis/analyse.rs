@@ -24,7 +24,7 @@ pub fn analyse(text: &str, parser: &dyn Parse, tables: &Tables) -> CommandAnalys
     };
     let mut walk = Walk::new(parser, tables);
     walk.body(&body, &Input::Inherited);
-    walk.uncalled();
+    walk.analyse_uncalled();
     let mut found = walk.found;
     if walk.steps > MOST_STEPS {
         let why = "it is too large to be analysed completely, so it may do anything";

@@ -19,7 +19,7 @@ impl Walk<'_> {
         let Some(language) = tables.language(&entry.language) else {
             return;
         };
-        let squeezed = squeeze(text);
+        let squeezed = remove_blanks(text);
         let find = |patterns: &[String]| {
             patterns.iter().find(|pattern| shows(&squeezed, pattern)).cloned()
         };
@@ -38,7 +38,7 @@ impl Walk<'_> {
 
 /// Removes blanks around dots, parentheses and commas: `os . remove ("f")` becomes
 /// `os.remove("f")`.
-fn squeeze(text: &str) -> String {
+fn remove_blanks(text: &str) -> String {
     let mut squeezed = String::with_capacity(text.len());
     let mut blank = false;
     for c in text.chars() {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn names_are_found_whole() {
-        assert!(shows(&squeeze("os . remove ('f')"), "os.remove"));
+        assert!(shows(&remove_blanks("os . remove ('f')"), "os.remove"));
         assert!(!shows("preremove_x", "remove") && shows("x.remove(1)", "remove"));
         assert!(shows("open('f','w')", "open( & 'w"));
         assert!(!shows("open('f')", "open( & 'w"));

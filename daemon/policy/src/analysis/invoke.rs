@@ -208,7 +208,7 @@ impl Walk<'_> {
 
     /// Reports the effect of a variable on the programs that see it.
     pub(crate) fn variable(&mut self, name: &str, held: &VariableValue, span: Span) {
-        let text = super::simple::held_text(held);
+        let text = super::simple::value_text(held);
         let argv = vec![Field::known(format!("{name}={text}"), span)];
         let call = Call { argv, input: Input::Inherited, span };
         if name == "PATH" {

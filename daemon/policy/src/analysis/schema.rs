@@ -255,7 +255,7 @@ pub(crate) struct Reading {
     pub(crate) why: String,
     /// The allowed options, all of which must be known from the text; any arguments if absent.
     pub(crate) options: Option<Vec<String>>,
-    /// Those of the options that have a value.
+    /// The allowed options that take a value.
     #[serde(default)]
     pub(crate) takes: Vec<String>,
     #[serde(default)]

@@ -106,7 +106,7 @@ impl Walk<'_> {
 }
 
 /// Returns the known text of a value.
-pub(crate) fn held_text(held: &VariableValue) -> String {
+pub(crate) fn value_text(held: &VariableValue) -> String {
     match held {
         VariableValue::Parts(parts) => parts.iter().map(part_text).collect(),
         VariableValue::List(fields) => {

@@ -230,7 +230,7 @@ impl Walk<'_> {
     }
 
     /// Analyses functions that the script never calls, because a later command might call them.
-    pub(super) fn uncalled(&mut self) {
+    pub(super) fn analyse_uncalled(&mut self) {
         let defined: Vec<(String, Body)> =
             self.scope.functions.iter().map(|(name, body)| (name.clone(), body.clone())).collect();
         for (name, body) in defined {

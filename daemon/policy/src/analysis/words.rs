@@ -16,14 +16,14 @@ struct FieldBuilder {
     done: Vec<Field>,
     parts: Vec<Part>,
     /// True if the field exists, even if it is empty.
-    begun: bool,
+    started: bool,
     origin: FieldOrigin,
     span: Span,
 }
 
 impl FieldBuilder {
     fn push(&mut self, part: Part) {
-        self.begun = true;
+        self.started = true;
         match (self.parts.last_mut(), part) {
             (Some(Part::Known(old)), Part::Known(new)) => {
                 if old.len() + new.len() > MOST_TEXT {
@@ -50,12 +50,12 @@ impl FieldBuilder {
     }
 
     fn end(&mut self) {
-        if self.begun && self.done.len() < MOST_FIELDS {
+        if self.started && self.done.len() < MOST_FIELDS {
             let parts = std::mem::take(&mut self.parts);
             self.done.push(Field { parts, origin: self.origin, span: self.span });
         }
         self.parts.clear();
-        self.begun = false;
+        self.started = false;
         self.origin = FieldOrigin::Literal;
     }
 
@@ -93,7 +93,7 @@ impl Walk<'_> {
         let mut making = FieldBuilder {
             done: Vec::new(),
             parts: Vec::new(),
-            begun: false,
+            started: false,
             origin: FieldOrigin::Literal,
             span,
         };
@@ -161,7 +161,7 @@ impl Walk<'_> {
     fn only_run(&mut self, pieces: &[Piece], span: Span) -> Vec<Field> {
         let origin = FieldOrigin::Literal;
         let mut inner =
-            FieldBuilder { done: Vec::new(), parts: Vec::new(), begun: false, origin, span };
+            FieldBuilder { done: Vec::new(), parts: Vec::new(), started: false, origin, span };
         for piece in pieces {
             self.piece(piece, &mut inner);
         }
@@ -205,13 +205,13 @@ impl Walk<'_> {
             return making.text(" \t\n", quoting, FieldOrigin::Variable);
         }
         if name == "HOME" && self.scope.get(name).is_none() {
-            making.begun = true;
+            making.started = true;
             return making.parts.push(Part::Home("$HOME".to_owned()));
         }
         match self.value(name) {
             VariableValue::Parts(parts) => {
                 if parts.is_empty() && quoting == Quoting::Quoted {
-                    making.begun = true;
+                    making.started = true;
                 }
                 for part in parts {
                     match part {
@@ -245,7 +245,7 @@ impl Walk<'_> {
                     for part in field.parts {
                         making.push(part);
                     }
-                    making.begun = true;
+                    making.started = true;
                 }
             }
             VariableValue::Unknown => unknown(making),

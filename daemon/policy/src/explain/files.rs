@@ -105,8 +105,8 @@ fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Ex
     let files = &profile.settings.fs;
     let writes = act == Act::Write && profile.writes_workspace();
     let protected =
-        || names::deciding(&files.protect, below).map(|said| (said, NameListKey::Protect));
-    let hidden = names::deciding(&files.hide, below).map(|said| (said, NameListKey::Hide));
+        || names::deciding_entry(&files.protect, below).map(|said| (said, NameListKey::Protect));
+    let hidden = names::deciding_entry(&files.hide, below).map(|said| (said, NameListKey::Hide));
     let (said, which) = hidden.or_else(|| protected().filter(|_| writes))?;
     let (text, shown) = (&said.value.0, path.display());
     let (layer, rule) = match which {
@@ -126,7 +126,7 @@ fn by_name(profile: &Profile, scene: &Scene, act: Act, path: &Path) -> Option<Ex
     let mut ends = below.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let whole = ends.find_map(|(end, _)| {
         let above = below.get(..end)?;
-        names::deciding(lists, above).map(|_| above)
+        names::deciding_entry(lists, above).map(|_| above)
     });
     let change = change::named(profile, which, said, whole.unwrap_or(below));
     Some(Explanation {
@@ -175,7 +175,7 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
 
 fn find(profile: &Profile, scene: &Scene, path: PathBuf) -> Result<PathFacts, ExplainError> {
     let reach = profile.reach(scene)?;
-    let (ground, at) = ground(profile, &reach, &path);
+    let (ground, at) = innermost_mount(profile, &reach, &path);
     let over = |access: fn(Access) -> bool| {
         let mut grants = reach.grants.iter().filter(|grant| access(grant.access));
         grants.any(|grant| is_in(&path, grant.path.as_path()))
@@ -194,7 +194,7 @@ fn is_in(path: &Path, directory: &Path) -> bool {
 }
 
 /// Returns the innermost mount over a path. Of two mounts at the same place, the last one counts.
-fn ground(
+fn innermost_mount(
     profile: &Profile,
     reach: &ReachablePaths<'_>,
     path: &Path,

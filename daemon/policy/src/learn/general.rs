@@ -50,7 +50,7 @@ pub(super) enum ProfileEntry {
     /// A file, or a directory with everything below it.
     Path(PathBuf),
     /// A directory that was only listed or looked up.
-    Looked,
+    LookedUp,
     /// A directory that exists as the parent of others, and needs no entry.
     Between,
 }
@@ -79,7 +79,7 @@ pub(super) fn target(scene: &Scene, entry: &Path, path: &Path, access: &Access) 
         at = parent;
     }
     match (access.right, access.kind) {
-        (Right::Look, TargetKind::Directory) => ProfileEntry::Looked,
+        (Right::Look, TargetKind::Directory) => ProfileEntry::LookedUp,
         _ => ProfileEntry::Path(at.to_owned()),
     }
 }
@@ -91,7 +91,7 @@ fn is_system(entry: &Path) -> bool {
 }
 
 /// Replaces the entries in a broad directory by the whole directory, if they are too many.
-pub(super) fn crowded(paths: &mut BTreeMap<PathBuf, Need>) {
+pub(super) fn merge_crowded(paths: &mut BTreeMap<PathBuf, Need>) {
     for broad in BROAD.iter().skip(2).map(Path::new) {
         let inside: Vec<PathBuf> =
             paths.keys().filter(|path| path.parent() == Some(broad)).cloned().collect();

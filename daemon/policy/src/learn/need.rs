@@ -52,7 +52,7 @@ pub(super) struct Need {
     /// The names of the files in it that were used.
     pub(super) used: Vec<String>,
     /// True if the target was only looked up, and nothing in it was opened.
-    pub(super) looked: bool,
+    pub(super) lookup_only: bool,
     /// True if the target is a symbolic link.
     pub(super) link: bool,
 }
@@ -63,7 +63,7 @@ pub(super) struct Needs {
     pub(super) paths: BTreeMap<PathBuf, Need>,
     pub(super) etc: BTreeMap<String, Need>,
     /// Directories that were only listed or looked up.
-    pub(super) looked: Vec<PathBuf>,
+    pub(super) looked_up: Vec<PathBuf>,
     pub(super) workspace_read: bool,
     pub(super) workspace_written: bool,
     pub(super) programs: Vec<PathBuf>,

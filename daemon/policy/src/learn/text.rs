@@ -150,7 +150,7 @@ fn why_path(path: &Path, need: &Need) -> String {
     let own = path.file_name().unwrap_or_default().to_string_lossy();
     let inside: Vec<&str> =
         need.used.iter().map(String::as_str).filter(|name| *name != own).collect();
-    let mut why = match (inside.as_slice(), need.looked, need.reach) {
+    let mut why = match (inside.as_slice(), need.lookup_only, need.reach) {
         ([], true, _) => "it was looked for".to_owned(),
         ([], false, _) if need.link => "a link on the path to other entries".to_owned(),
         ([], false, Some(PathAccess::Execute)) => "it was run".to_owned(),

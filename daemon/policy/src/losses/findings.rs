@@ -4,7 +4,9 @@ use super::{Judge, Reason, UndoRecord};
 use crate::entries_of;
 use palisade_plan::{
     change::{Effect, EffectKind},
-    evidence::{Earlier, EarlierKind, GitEvidence, PlantedPath, RepositoryChange, RepositoryLoss},
+    evidence::{
+        EarlierEntry, EarlierKind, GitEvidence, PlantedPath, RepositoryChange, RepositoryLoss,
+    },
 };
 use palisade_protocol::{Finding, Severity, ToolName};
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ const MOST_NAMED: usize = 2 * 1024 * 1024;
 /// A loss, and the effect that causes it.
 #[derive(Clone, Copy)]
 pub(super) struct CausedLoss<'a> {
-    pub(super) earlier: &'a Earlier,
+    pub(super) earlier: &'a EarlierEntry,
     pub(super) effect: Option<&'a Effect>,
 }
 
@@ -28,7 +30,7 @@ impl CausedLoss<'_> {
         self.effect.map_or(&self.earlier.path.0, |effect| &effect.path.0)
     }
 
-    fn deed(&self) -> &'static str {
+    fn verb(&self) -> &'static str {
         match self.effect.map(|effect| &effect.kind) {
             Some(EffectKind::Deleted { .. }) | None => "deletes",
             Some(EffectKind::Moved { .. }) if self.earlier.moved_to.is_some() => "moves away",
@@ -61,29 +63,29 @@ pub(super) fn losses(judge: &Judge<'_>, lost: &[CausedLoss<'_>]) -> Vec<Finding>
 fn finding(judge: &Judge<'_>, target: &[u8], lost: &[CausedLoss<'_>]) -> Finding {
     let tool = judge.context.tool;
     let shown = String::from_utf8_lossy(target).into_owned();
-    let deed = lost.first().map_or("changes", CausedLoss::deed);
+    let verb = lost.first().map_or("changes", CausedLoss::verb);
     let entries = lost.first().and_then(|one| one.effect).map_or(1, entries_of);
     let because = lost.first().map_or("", |one| because(judge, one.earlier));
     let why = match lost {
         [one] if one.earlier.path.0 == target && entries <= 1 => {
-            format!("{tool} {deed} {shown:?}: {because}")
+            format!("{tool} {verb} {shown:?}: {because}")
         }
         [one, ..] => {
             let amounts = lost.iter().map(|one| amount(one.earlier));
             let files = amounts.fold(0_u64, u64::saturating_add);
             let example = String::from_utf8_lossy(&one.earlier.path.0);
             format!(
-                "{tool} {deed} {shown:?} with {entries} entries, of which {files} would be lost, for \
+                "{tool} {verb} {shown:?} with {entries} entries, of which {files} would be lost, for \
                  example {example:?}: {because}"
             )
         }
-        [] => format!("{tool} {deed} {shown:?}"),
+        [] => format!("{tool} {verb} {shown:?}"),
     };
     Finding { targets: vec![shown], ..Finding::new("destructive", Severity::Warning, why) }
 }
 
 /// Returns the number of files and directories that a loss covers.
-const fn amount(earlier: &Earlier) -> u64 {
+const fn amount(earlier: &EarlierEntry) -> u64 {
     match earlier.kind {
         EarlierKind::Tree { entries } => entries,
         EarlierKind::File
@@ -94,7 +96,7 @@ const fn amount(earlier: &Earlier) -> u64 {
 }
 
 /// Returns a short reason why nothing keeps the bytes.
-fn because(judge: &Judge<'_>, earlier: &Earlier) -> &'static str {
+fn because(judge: &Judge<'_>, earlier: &EarlierEntry) -> &'static str {
     if earlier.kind == EarlierKind::Attributes {
         return "its extended attributes would be lost";
     }
@@ -133,7 +135,7 @@ fn folded(tool: &ToolName, lost: &[CausedLoss<'_>]) -> Vec<Finding> {
     for one in lost {
         let path = one.earlier.path.0.as_slice();
         let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        let fold = by.entry((path.get(..slash).unwrap_or(path), one.deed())).or_default();
+        let fold = by.entry((path.get(..slash).unwrap_or(path), one.verb())).or_default();
         fold.entries = fold.entries.saturating_add(amount(one.earlier));
         let target = String::from_utf8_lossy(one.target()).into_owned();
         named += target.len();
@@ -142,10 +144,10 @@ fn folded(tool: &ToolName, lost: &[CausedLoss<'_>]) -> Vec<Finding> {
         }
     }
     let mut found = Vec::with_capacity(by.len());
-    for ((directory, deed), DirectoryLosses { entries, targets }) in by {
+    for ((directory, verb), DirectoryLosses { entries, targets }) in by {
         let shown = String::from_utf8_lossy(directory);
         let why =
-            format!("{tool} {deed} {entries} entries in {shown:?} of which no other copy exists");
+            format!("{tool} {verb} {entries} entries in {shown:?} of which no other copy exists");
         found.push(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) });
     }
     found
@@ -164,8 +166,8 @@ pub(super) fn of_repositories(judge: &Judge<'_>, changes: &[RepositoryChange]) -
             found.push(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) });
         }
         for key in &change.configuration {
-            let deed = if key.is_lost { "changes" } else { "sets" };
-            let why = format!("{tool} {deed} the git setting {} in {shown:?}", key.key);
+            let verb = if key.is_lost { "changes" } else { "sets" };
+            let why = format!("{tool} {verb} the git setting {} in {shown:?}", key.key);
             let targets = vec![format!("{shown}/config")];
             found.push(Finding { targets, ..Finding::new("plant", Severity::Warning, why) });
         }

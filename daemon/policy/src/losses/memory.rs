@@ -6,7 +6,7 @@ use crate::transactions::Transactions;
 use palisade_plan::{
     Path,
     change::{Effect, EffectKind, Version},
-    evidence::{Earlier, Evidence, GitEvidence},
+    evidence::{EarlierEntry, Evidence, GitEvidence},
 };
 use std::collections::{HashMap, HashSet};
 
@@ -60,7 +60,7 @@ pub struct Lessons {
 
 impl Lessons {
     /// Records the reason why a change is not a loss.
-    pub(super) fn learn(&mut self, earlier: &Earlier, reason: &Reason) {
+    pub(super) fn learn(&mut self, earlier: &EarlierEntry, reason: &Reason) {
         match reason {
             Reason::StillHere(path) => {
                 self.not_own.insert(path.clone());

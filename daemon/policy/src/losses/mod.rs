@@ -17,7 +17,7 @@ use crate::{Profile, transactions::ApprovalNeed};
 use palisade_plan::{
     change::{Effect, EffectKind, Version},
     evidence::{
-        Earlier, EarlierKind, Evidence, GitEvidence, RepositoryChange, RepositoryLoss,
+        EarlierEntry, EarlierKind, Evidence, GitEvidence, RepositoryChange, RepositoryLoss,
         WorkingTreeEvidence,
     },
 };
@@ -195,7 +195,7 @@ impl Judge<'_> {
     /// one.
     fn reason(
         &self,
-        earlier: &Earlier,
+        earlier: &EarlierEntry,
         effect: Option<&Effect>,
         pairs: &mut Pairs<'_>,
         lessons: &Lessons,
@@ -257,13 +257,18 @@ impl Judge<'_> {
 
     /// Rule 2: whether the session made the file. A directory too large to be listed does not
     /// count.
-    fn is_own(&self, earlier: &Earlier) -> bool {
+    fn is_own(&self, earlier: &EarlierEntry) -> bool {
         !matches!(earlier.kind, EarlierKind::Tree { .. })
             && self.context.memory.wrote(earlier.version)
     }
 
     /// Returns the reason why a change to a file inside a git repository is not a loss.
-    fn internal(&self, earlier: &Earlier, git_dir: &[u8], is_compared: bool) -> Option<Reason> {
+    fn internal(
+        &self,
+        earlier: &EarlierEntry,
+        git_dir: &[u8],
+        is_compared: bool,
+    ) -> Option<Reason> {
         let change = self.repositories.get(git_dir);
         let is_readable = change.is_some_and(|change| {
             !change.losses.iter().any(|loss| matches!(loss, RepositoryLoss::Unreadable(_)))
@@ -277,7 +282,7 @@ impl Judge<'_> {
     }
 
     /// Rule 3: whether the path is noise, and git does not track it.
-    fn is_noise(&self, earlier: &Earlier) -> bool {
+    fn is_noise(&self, earlier: &EarlierEntry) -> bool {
         let path = self.relative(&earlier.path.0);
         let is_directory = matches!(earlier.kind, EarlierKind::Tree { .. });
         let settings = &self.context.profile.settings.transactions;
@@ -285,7 +290,7 @@ impl Judge<'_> {
     }
 
     /// Returns `true` if git tracks a path, or tracked it when the session began.
-    fn is_tracked(&self, earlier: &Earlier) -> bool {
+    fn is_tracked(&self, earlier: &EarlierEntry) -> bool {
         let now = match &earlier.git {
             GitEvidence::WorkingTree(tree) => tree.is_tracked,
             GitEvidence::None | GitEvidence::Internal { .. } => false,
@@ -295,7 +300,7 @@ impl Judge<'_> {
 
     /// Rule 5: whether git ignores the file's directory, and the session may still delete or
     /// replace such files without approval.
-    fn is_ignored(&self, earlier: &Earlier, lessons: &Lessons) -> bool {
+    fn is_ignored(&self, earlier: &EarlierEntry, lessons: &Lessons) -> bool {
         let GitEvidence::WorkingTree(WorkingTreeEvidence {
             ignored: Some(ignored), git_dir, ..
         }) = &earlier.git

@@ -1,7 +1,7 @@
 //! Rule 1: pairs each removed file with one new file that has the same bytes. Pure: no I/O.
 
 use super::Judge;
-use palisade_plan::evidence::{Earlier, NewCopy};
+use palisade_plan::evidence::{EarlierEntry, NewCopy};
 use std::collections::HashMap;
 
 /// The new files that can keep the bytes of removed ones. Each is used once.
@@ -22,7 +22,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// Takes a new file that keeps the bytes of a removed one.
-    pub(super) fn take(&mut self, earlier: &Earlier) -> Option<Vec<u8>> {
+    pub(super) fn take(&mut self, earlier: &EarlierEntry) -> Option<Vec<u8>> {
         if let Some(place) = &earlier.moved_to {
             let can_keep = !place.is_ignored && self.judge.can_keep(&place.path.0);
             return can_keep.then(|| place.path.0.clone());

@@ -19,8 +19,8 @@ fn path(name: &str) -> Path {
 }
 
 /// Returns a file that existed before, with inode 1.
-fn file(name: &str) -> Earlier {
-    Earlier {
+fn file(name: &str) -> EarlierEntry {
+    EarlierEntry {
         path: path(name),
         kind: EarlierKind::File,
         version: version(1),
@@ -93,7 +93,7 @@ fn judged(
 }
 
 /// Returns the reason why a change to one file is not a loss; `None` if it is one.
-fn reason(memory: &SessionMemory, effect: Effect, earlier: Earlier) -> Option<Reason> {
+fn reason(memory: &SessionMemory, effect: Effect, earlier: EarlierEntry) -> Option<Reason> {
     let evidence = Evidence { earlier: vec![earlier], ..Evidence::default() };
     let mut assessment = judged(memory, UndoRecord::Kept, &[effect], &evidence);
     assert_eq!(assessment.findings.is_empty(), !assessment.reasons.is_empty());
@@ -118,7 +118,7 @@ fn git_keeps_what_a_commit_has_and_a_deletion_if_the_index_agrees() {
         (deleted("f"), Some("c0ffee"), true, false),
     ] {
         let git = GitEvidence::WorkingTree(tracked(commit, stays_tracked));
-        let found = reason(&memory, effect.clone(), Earlier { git, ..file("f") });
+        let found = reason(&memory, effect.clone(), EarlierEntry { git, ..file("f") });
         assert_eq!(found.is_some(), is_kept, "{effect:?} {commit:?} {stays_tracked}");
     }
 }
@@ -127,9 +127,9 @@ fn git_keeps_what_a_commit_has_and_a_deletion_if_the_index_agrees() {
 fn git_keeps_neither_attributes_nor_hard_links() {
     let memory = SessionMemory::default();
     let git = || GitEvidence::WorkingTree(tracked(Some("c0ffee"), true));
-    let attributes = Earlier { kind: EarlierKind::Attributes, git: git(), ..file("f") };
+    let attributes = EarlierEntry { kind: EarlierKind::Attributes, git: git(), ..file("f") };
     assert_eq!(reason(&memory, effect("f", EffectKind::Touched), attributes), None);
-    let linked = Earlier { links: 2, git: git(), ..file("f") };
+    let linked = EarlierEntry { links: 2, git: git(), ..file("f") };
     assert_eq!(reason(&memory, replaced("f"), linked), None);
 }
 
@@ -140,7 +140,7 @@ fn noise_is_what_git_does_not_track_below_directories_of_that_name() {
     assert_eq!(reason(&memory, deleted("target/x"), file("target/x")), noise);
     assert_eq!(reason(&memory, deleted("target"), file("target")), None, "a file of that name");
     let git = GitEvidence::WorkingTree(tracked(None, true));
-    let earlier = Earlier { git, ..file("src/target/mod.rs") };
+    let earlier = EarlierEntry { git, ..file("src/target/mod.rs") };
     assert_eq!(reason(&memory, deleted("src/target/mod.rs"), earlier), None, "tracked");
 }
 
@@ -164,7 +164,7 @@ fn what_git_tracked_earlier_in_the_session_is_not_noise() {
 #[test]
 fn each_removed_file_needs_a_copy_of_its_own() {
     let digest = Some([7; 32]);
-    let earlier = vec![Earlier { digest, ..file("a") }, Earlier { digest, ..file("b") }];
+    let earlier = vec![EarlierEntry { digest, ..file("a") }, EarlierEntry { digest, ..file("b") }];
     let copy = |name: &str, is_ignored| NewCopy { path: path(name), digest: [7; 32], is_ignored };
     for (copies, losses) in [
         (vec![], 2),
@@ -191,7 +191,7 @@ fn a_rename_keeps_bytes_only_where_they_can_stay() {
     {
         let moved_to = Some(NewPlace { path: path(to), is_ignored });
         let effect = effect(to, EffectKind::Moved { from: path("f") });
-        let found = reason(&memory, effect, Earlier { moved_to, ..file("f") });
+        let found = reason(&memory, effect, EarlierEntry { moved_to, ..file("f") });
         assert_eq!(found.is_some(), is_kept, "{to} {is_ignored}");
     }
 }
@@ -199,7 +199,7 @@ fn a_rename_keeps_bytes_only_where_they_can_stay() {
 #[test]
 fn a_file_that_keeps_the_bytes_of_another_is_not_own() {
     let copies = vec![NewCopy { path: path("g"), digest: [7; 32], is_ignored: false }];
-    let earlier = vec![Earlier { digest: Some([7; 32]), ..file("f") }];
+    let earlier = vec![EarlierEntry { digest: Some([7; 32]), ..file("f") }];
     let evidence = Evidence { earlier, copies, ..Evidence::default() };
     let effects = [deleted("f"), Effect { replaces: None, ..effect("g", EffectKind::Created) }];
     let mut memory = SessionMemory::default();
@@ -229,7 +229,7 @@ fn what_is_edited_by_name_needs_undo_and_does_not_become_own() {
 
 #[test]
 fn ignored_files_pass_up_to_a_bound_and_by_untouched_rules() {
-    let earlier = |size| Earlier { size, git: ignored("dist"), ..file("dist/out.js") };
+    let earlier = |size| EarlierEntry { size, git: ignored("dist"), ..file("dist/out.js") };
     let memory = SessionMemory::default();
     let passes = Some(Reason::Ignored);
     assert_eq!(reason(&memory, replaced("dist/out.js"), earlier(1 << 20)), passes);
@@ -264,7 +264,7 @@ fn a_repository_of_the_session_may_go_until_it_keeps_something() {
     assert!(judged(&memory, UndoRecord::Kept, &[], &gone).findings.is_empty());
     // Now the repository keeps the bytes of a file that existed before.
     let tree = WorkingTreeEvidence { git_dir: path("sub/.git"), ..tracked(Some("c"), false) };
-    let earlier = vec![Earlier { git: GitEvidence::WorkingTree(tree), ..file("sub/f") }];
+    let earlier = vec![EarlierEntry { git: GitEvidence::WorkingTree(tree), ..file("sub/f") }];
     let kept = Evidence { earlier, ..Evidence::default() };
     let lessons = judged(&memory, UndoRecord::Kept, &[deleted("sub/f")], &kept).lessons;
     memory.remember(lessons, &[], &[]);

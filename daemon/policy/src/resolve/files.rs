@@ -65,7 +65,7 @@ pub(super) fn files(
         // read-only.
         files = stack::files(&files, base);
     }
-    names::together(document, written, &files)?;
+    names::check_consistency(document, written, &files)?;
     if !files.entries.iter().any(|entry| entry.reach >= PathAccess::Execute) {
         let why = "is empty, so no program could run";
         return Err(document.wrong(

@@ -6,7 +6,7 @@ use crate::{
     access::WorkspaceAccess,
     document::{Document, invalid},
     entries::Base,
-    names::{ALL_PLANTS, NameEntry, NameListKey, NameLists, PatternList, place, told, union},
+    names::{ALL_PLANTS, NameEntry, NameListKey, NameLists, PatternList, place, to_lists, union},
     settings,
     source::{Origin, WithOrigin},
     written,
@@ -62,10 +62,10 @@ pub(super) fn over(
 
 /// Refuses an entry that has no effect, or that takes back another entry.
 fn check(which: NameListKey, own: &PatternList, base: &[PatternList]) -> Result<(), ProfileError> {
-    let inherited = Matcher::new(&told(base)).unwrap_or_default();
+    let inherited = Matcher::new(&to_lists(base)).unwrap_or_default();
     for (number, entry) in own.0.iter().enumerate() {
         let (before, text) = (own.0.get(..number).unwrap_or_default(), entry.value.0.as_str());
-        let earlier = Matcher::new(&told(&[PatternList(before.to_vec())])).unwrap_or_default();
+        let earlier = Matcher::new(&to_lists(&[PatternList(before.to_vec())])).unwrap_or_default();
         let bare = text.strip_prefix('!');
         let same = before.iter().find(|other| other.value.0 == bare.unwrap_or(text));
         let exact = plain(bare.unwrap_or(text));
@@ -111,7 +111,7 @@ fn plain(text: &str) -> Option<&str> {
 }
 
 /// Refuses settings that contradict each other.
-pub(super) fn together(
+pub(super) fn check_consistency(
     document: &Document<'_>,
     written: &written::Files,
     files: &settings::FileSettings,

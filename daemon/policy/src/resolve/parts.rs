@@ -9,7 +9,7 @@ use crate::{
     document::Document,
     handlers::Handlers,
     rules::{Rule, Verdict},
-    settings::{EnvironmentSettings, LayerSettings, Settings, ToolSettings, never_called},
+    settings::{EnvironmentSettings, LayerSettings, Settings, ToolSettings, denied_tool},
     source::WithOrigin,
     stack::union,
     written::{self, List, ProfileText},
@@ -251,7 +251,7 @@ pub(super) fn rules(
                 WIDEN,
             );
         }
-        if let Some(tool) = never_called(rule, &settings.tools) {
+        if let Some(tool) = denied_tool(rule, &settings.tools) {
             return wrong(
                 format!("is never reached: {} is not allowed by [tools]", tool.0),
                 "leave it out",
@@ -271,7 +271,7 @@ pub(super) fn rules(
         if let Some((other, place)) = over {
             let what = match other.verdict == rule.verdict {
                 true => "covers the same and more",
-                false if other.same_about(rule) => "contradicts it and is stricter",
+                false if other.matches_same_calls(rule) => "contradicts it and is stricter",
                 false => "is stricter and matches everything that it matches",
             };
             return wrong(

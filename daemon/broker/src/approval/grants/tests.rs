@@ -1,4 +1,4 @@
-//! Which approvals are remembered: for whom, for how long, and in which scope.
+//! Tests of remembered approvals: for whom, for how long, and in which scope.
 
 use super::*;
 use palisade_policy::Profile;

@@ -90,7 +90,7 @@ impl<'a> Document<'a> {
                 return Err(ConfigError::Invalid {
                     at: self.place(name.span().start),
                     why: "unknown key".to_owned(),
-                    suggestion: keys::meant(&path),
+                    suggestion: keys::suggestion(&path),
                     key: path,
                 });
             }

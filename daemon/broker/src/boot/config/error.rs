@@ -3,7 +3,7 @@
 use super::place::ConfigPosition;
 use std::{io, path::PathBuf};
 
-/// Why the configuration file is refused.
+/// An error in the configuration file, or from reading it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.

@@ -11,7 +11,7 @@ pub(crate) struct ConfigKey {
     pub(crate) changes: Reloadability,
 }
 
-/// When a new value of a key takes effect.
+/// The moment at which a new value of a key takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reloadability {
     /// The value takes effect with a reload.
@@ -86,7 +86,7 @@ pub(super) fn is_section(path: &str) -> bool {
 }
 
 /// Suggests what was meant by an unknown key.
-pub(super) fn meant(path: &str) -> String {
+pub(super) fn suggestion(path: &str) -> String {
     let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
     let within =
         |key: &&ConfigKey| key.path.rsplit_once('.').map_or("", |(before, _)| before) == section;

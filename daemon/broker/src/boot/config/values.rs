@@ -40,7 +40,7 @@ impl From<ByteCount> for u64 {
     }
 }
 
-/// Which messages to log, in the syntax of `RUST_LOG`.
+/// A filter of log messages, in the syntax of `RUST_LOG`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LogFilter(String);

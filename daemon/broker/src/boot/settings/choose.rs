@@ -2,7 +2,7 @@
 //! default. Runs in the broker.
 
 use super::{
-    doors::{ClientEndpoint, OperatorEndpoint, ReportTargets},
+    endpoints::{ClientEndpoint, OperatorEndpoint, ReportTargets},
     error::SettingsError,
     started::StartedBy,
 };
@@ -41,12 +41,12 @@ pub(super) fn roles(written: config::RoleSection, effective: &mut EffectiveConfi
 pub(super) fn quotas(
     written: config::QuotaSection,
     keep: Option<LocatedValue<Retention>>,
-    door: &ClientEndpoint,
+    clients: &ClientEndpoint,
     effective: &mut EffectiveConfig,
 ) -> Quotas {
     let usual = Quotas::default();
     // What happens past a quota that is not configured.
-    let unwritten = match door {
+    let unwritten = match clients {
         ClientEndpoint::Embedded => OverQuotaAction::OldestGo,
         ClientEndpoint::Socket(_) => OverQuotaAction::Refused,
     };
@@ -105,7 +105,7 @@ pub(super) fn audit(
 }
 
 /// Returns where calls are reported besides the audit log.
-pub(super) fn telling(
+pub(super) fn report_targets(
     journal: Option<LocatedValue<bool>>,
     traces: Option<LocatedValue<Export>>,
     logs: Option<LocatedValue<LogExport>>,
@@ -120,7 +120,7 @@ pub(super) fn telling(
 }
 
 /// Returns how clients, operators and providers connect.
-pub(super) fn doors(
+pub(super) fn endpoints(
     options: &Options,
     file: &Config,
     by: StartedBy,

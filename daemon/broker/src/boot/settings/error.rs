@@ -1,4 +1,4 @@
-//! Why the settings are invalid. Runs in the broker.
+//! The errors of invalid settings. Runs in the broker.
 
 use crate::boot::{
     config::{ConfigError, ConfigPosition},
@@ -8,7 +8,7 @@ use crate::boot::{
 use palisade_policy::ProfileError;
 use std::{io, path::PathBuf};
 
-/// Why the settings are invalid.
+/// An error in the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The configuration file is invalid.

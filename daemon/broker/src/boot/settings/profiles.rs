@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where profiles are read from, and which of them are loaded.
+/// The directories that profiles are read from, and the profiles to load.
 #[derive(Debug)]
 pub(crate) struct ProfilePlaces {
     /// The directories that are given; if there are none, the default one is used.

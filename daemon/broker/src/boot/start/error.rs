@@ -1,4 +1,4 @@
-//! Why the daemon did not start, or stopped serving. Runs in the broker.
+//! The errors for which the daemon does not start, or stops serving. Runs in the broker.
 
 use super::farewell;
 use crate::{
@@ -17,7 +17,7 @@ use std::{error::Error as _, io, os::unix::net::UnixStream};
 /// `EX_CONFIG`: the exit status for an invalid configuration.
 const BAD_CONFIGURATION: u8 = 78;
 
-/// Why the daemon did not start, or stopped serving.
+/// An error for which the daemon does not start, or stops serving.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The options or the configuration are invalid.

@@ -32,7 +32,11 @@ impl StateStores {
         reach: &mut OpenDirectories,
     ) -> Result<Self, StartError> {
         let key = settings.audit_key.as_ref().map(load).transpose()?;
-        match (state::prepare(&settings.state, settings.account), &settings.door, &settings.state) {
+        match (
+            state::prepare(&settings.state, settings.account),
+            &settings.client_endpoint,
+            &settings.state,
+        ) {
             (Ok(places), ..) => {
                 if settings.account.is_some() {
                     for path in [&places.spool, &places.audit, &places.undo] {
@@ -75,12 +79,13 @@ impl StateStores {
         let keeping = LogKeeping { policy: settings.retention, key: self.key };
         let opened = match self.places {
             Ok(places) => {
-                let (path, export) = (reach.enter(&places.audit), settings.telling.logs.clone());
+                let (path, export) =
+                    (reach.enter(&places.audit), settings.report_targets.logs.clone());
                 Audit::open(&path, settings.audit_sync, keeping, export)
             }
             Err(error) => return Ok(Audit::none(&error.to_string())),
         };
-        match (opened, &settings.door) {
+        match (opened, &settings.client_endpoint) {
             (Ok(audit), _) => Ok(audit),
             (Err(error), ClientEndpoint::Embedded) => Ok(Audit::none(&error.to_string())),
             (Err(error), ClientEndpoint::Socket(_)) => Err(error.into()),

@@ -12,7 +12,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use palisade_plan::{
     Path,
-    cell::{FileReply, FileRequest, Form, Made, Part},
+    cell::{Conversion, FileReply, FileRequest, Form, Part},
 };
 use palisade_protocol::{RawPath, Stream, arguments::Encoding};
 use serde_json::{Value, json};
@@ -91,11 +91,11 @@ pub(super) async fn read(
     Ok(Outcome { output, ..done(data)? })
 }
 
-fn note(made: &Made, data: &mut Value) {
+fn note(made: &Conversion, data: &mut Value) {
     match made {
-        Made::AsIs => {}
-        Made::Notebook { cells } => data["cells"] = json!(cells),
-        Made::NoNotebook { why } => {
+        Conversion::AsIs => {}
+        Conversion::Notebook { cells } => data["cells"] = json!(cells),
+        Conversion::NoNotebook { why } => {
             data["note"] = json!(format!("not a notebook, shown as it is: {why}"));
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 use palisade_plan::{
     Path,
     cell::{FileReply, FileRequest},
-    search::{Glob, Globbed, Grep, Grepped, Hits, Line, Wanted},
+    search::{Glob, GlobResult, Grep, GrepResult, Hits, Line, SearchReport},
 };
 use palisade_protocol::{RawPath, ToolSpec};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) async fn glob(
     let request = FileRequest::Glob(Box::new(Glob { path: path.clone(), ..glob }));
     let reply = ask(request, lease, context).await?;
     let FileReply::Globbed(found) = reply else { return Err(unexpected(reply)) };
-    let Globbed { real, files, total, more } = *found;
+    let GlobResult { real, files, total, more } = *found;
     let mut sieve = Sieve::new(&context.session, spec, real);
     let truncated = total > files.len() as u64;
     let files = sieve.keep(files, |file| &file.path);
@@ -65,11 +65,13 @@ pub(super) async fn grep(
     let request = FileRequest::Grep(Box::new(Grep { path: path.clone(), most, ..grep }));
     let reply = ask(request, lease, context).await?;
     let FileReply::Grepped(found) = reply else { return Err(unexpected(reply)) };
-    let Grepped { real, files, total_files, total_lines, searched, skipped, more } = *found;
+    let GrepResult { real, files, total_files, total_lines, searched, skipped, more } = *found;
     let mut sieve = Sieve::new(&context.session, spec, real);
     let (shown, total, what) = match wanted {
-        Wanted::Lines { .. } => (files.iter().map(matching).sum(), total_lines, "matching lines"),
-        Wanted::Files | Wanted::Counts => (files.len() as u64, total_files, "files"),
+        SearchReport::Lines { .. } => {
+            (files.iter().map(matching).sum(), total_lines, "matching lines")
+        }
+        SearchReport::Files | SearchReport::Counts => (files.len() as u64, total_files, "files"),
     };
     let files = sieve.keep(files, |hits| &hits.path);
     let mut output = text(&named, &files, wanted);
@@ -84,7 +86,7 @@ pub(super) async fn grep(
         "truncated": shown < total, "more": more, "withheld": sieve.withheld,
     });
     match wanted {
-        Wanted::Lines { .. } => {
+        SearchReport::Lines { .. } => {
             let lines = files.iter().flat_map(|hits| {
                 let path = RawPath(joined(&named, &hits.path));
                 hits.lines.iter().map(move |line| line_data(&path, line))
@@ -92,8 +94,10 @@ pub(super) async fn grep(
             data["matches"] = lines.collect();
             data["total_lines"] = json!(total_lines);
         }
-        Wanted::Files => data["files"] = files.iter().map(|hits| file(&named, hits)).collect(),
-        Wanted::Counts => {
+        SearchReport::Files => {
+            data["files"] = files.iter().map(|hits| file(&named, hits)).collect()
+        }
+        SearchReport::Counts => {
             let counted = files.iter().map(
                 |hits| json!({"path": RawPath(joined(&named, &hits.path)), "count": hits.count}),
             );
@@ -129,15 +133,15 @@ fn matching(hits: &Hits) -> u64 {
 }
 
 /// Prints matches as ripgrep does.
-fn text(named: &Path, files: &[Hits], wanted: Wanted) -> String {
+fn text(named: &Path, files: &[Hits], wanted: SearchReport) -> String {
     let mut text = String::new();
-    let around = matches!(wanted, Wanted::Lines { before, after } if before + after > 0);
+    let around = matches!(wanted, SearchReport::Lines { before, after } if before + after > 0);
     for hits in files {
         let path = escaped(&joined(named, &hits.path));
         match wanted {
-            Wanted::Files => text.push_str(&format!("{path}\n")),
-            Wanted::Counts => text.push_str(&format!("{path}:{}\n", hits.count)),
-            Wanted::Lines { .. } => {
+            SearchReport::Files => text.push_str(&format!("{path}\n")),
+            SearchReport::Counts => text.push_str(&format!("{path}:{}\n", hits.count)),
+            SearchReport::Lines { .. } => {
                 let mut last = None;
                 for line in &hits.lines {
                     let follows = last.is_some_and(|last| last + 1 == line.number);
@@ -202,12 +206,12 @@ mod tests {
             Hits { path: Path::from("c"), count: 1, lines: vec![line(10, true, "z")] },
         ];
         let named = Path::from("d");
-        let around = text(&named, &hits, Wanted::Lines { before: 1, after: 0 });
+        let around = text(&named, &hits, SearchReport::Lines { before: 1, after: 0 });
         assert_eq!(around, "d/a\\nb-1-b\nd/a\\nb:2:x\n--\nd/a\\nb:9:\u{fffd}\n--\nd/c:10:z\n");
-        let plain = text(&named, &hits[1..], Wanted::Lines { before: 0, after: 0 });
+        let plain = text(&named, &hits[1..], SearchReport::Lines { before: 0, after: 0 });
         assert_eq!(plain, "d/c:10:z\n");
-        assert_eq!(text(&named, &hits, Wanted::Counts), "d/a\\nb:2\nd/c:1\n");
-        assert_eq!(text(&named, &hits, Wanted::Files), "d/a\\nb\nd/c\n");
+        assert_eq!(text(&named, &hits, SearchReport::Counts), "d/a\\nb:2\nd/c:1\n");
+        assert_eq!(text(&named, &hits, SearchReport::Files), "d/a\\nb\nd/c\n");
         let mut cut = line(3, true, "mid");
         (cut.before, cut.after) = (5, 6);
         assert_eq!(printed("f", &cut), "f:3:…mid…\n");

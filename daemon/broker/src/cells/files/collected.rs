@@ -7,7 +7,7 @@ use palisade_plan::{
     change::{Effect, Version},
     codec::CodecError,
     evidence::Evidence,
-    parts::{Listed as _, MOST_EFFECTS, MOST_TOLD},
+    parts::{ListEntry as _, MOST_EFFECTS, MOST_REPORT_BYTES},
 };
 
 /// The parts of a reply that is not complete yet.
@@ -23,7 +23,7 @@ impl PartialReply {
     /// Stores a part and returns `None`, or completes a final reply with the stored parts.
     pub(super) fn take(&mut self, mut reply: FileReply) -> Result<Option<FileReply>, ChannelError> {
         if let FileReply::Effects(part) = reply {
-            self.grow(part.iter().map(Effect::told).sum())?;
+            self.grow(part.iter().map(Effect::max_encoded_len).sum())?;
             self.effects.extend(part);
             let count = self.effects.len();
             if count > MOST_EFFECTS {
@@ -32,12 +32,12 @@ impl PartialReply {
             return Ok(None);
         }
         if let FileReply::Wrote(part) = reply {
-            self.grow(part.iter().map(|one| one.told()).sum())?;
+            self.grow(part.iter().map(|one| one.max_encoded_len()).sum())?;
             self.wrote.extend(part);
             return Ok(None);
         }
         if let FileReply::Evidence(part) = reply {
-            self.grow(part.told())?;
+            self.grow(part.max_encoded_len())?;
             self.evidence.extend(*part);
             return Ok(None);
         }
@@ -59,8 +59,11 @@ impl PartialReply {
     /// keep them.
     fn grow(&mut self, more: usize) -> Result<(), ChannelError> {
         self.bytes = self.bytes.saturating_add(more);
-        if self.bytes > 2 * MOST_TOLD {
-            return Err(ChannelError::Codec(CodecError::TooLarge(self.bytes, 2 * MOST_TOLD)));
+        if self.bytes > 2 * MOST_REPORT_BYTES {
+            return Err(ChannelError::Codec(CodecError::TooLarge(
+                self.bytes,
+                2 * MOST_REPORT_BYTES,
+            )));
         }
         Ok(())
     }

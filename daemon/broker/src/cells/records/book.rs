@@ -25,11 +25,11 @@ pub(super) struct CallRecords {
     /// The number of denials that are not reported.
     pub(super) left_out: u64,
     /// True if a denial may belong to the previous call.
-    pub(super) mixed: bool,
+    pub(super) ambiguous: bool,
     /// True if the settings of the kernel's audit changed while the call ran.
-    pub(super) unsettled: bool,
+    pub(super) audit_changed: bool,
     /// True once the runner's own denial after the call has arrived, and so all records before it.
-    whole: bool,
+    complete: bool,
 }
 
 impl CallRecords {
@@ -66,7 +66,7 @@ pub(super) struct DenialBook {
     /// The number of the fence's denials that have arrived.
     pub(super) fenced: u64,
     /// True once any runner's own denial has arrived.
-    pub(super) heard: bool,
+    pub(super) runner_denial_arrived: bool,
     /// The number of denials of calls that did not arrive, or arrived too late.
     pub(super) lost: u64,
 }
@@ -94,7 +94,7 @@ impl DenialBook {
         let Some(claim) = self.calls.get_mut(mark) else { return };
         claim.audit_session = audit_session;
         claim.left_out = 0;
-        claim.unsettled = false;
+        claim.audit_changed = false;
         if let Some(session) = audit_session {
             self.sessions.insert(session, mark.to_owned());
         }
@@ -107,8 +107,8 @@ impl DenialBook {
 
     /// Returns `true` if all denials of a call have arrived, as shown by its runner's own denial
     /// after it.
-    pub(super) fn is_whole(&self, mark: &str) -> bool {
-        self.calls.get(mark).is_some_and(|claim| claim.whole)
+    pub(super) fn is_complete(&self, mark: &str) -> bool {
+        self.calls.get(mark).is_some_and(|claim| claim.complete)
     }
 
     /// Unregisters a call that has ended and returns its denials.
@@ -148,7 +148,7 @@ impl DenialBook {
             KernelAuditRecord::Access { domain, refused } => self.access(domain, refused),
             KernelAuditRecord::Domain { domain, name } => self.domain(domain, name),
             KernelAuditRecord::Changed => {
-                self.calls.values_mut().for_each(|claim| claim.unsettled = true)
+                self.calls.values_mut().for_each(|claim| claim.audit_changed = true)
             }
             KernelAuditRecord::Over { domain, refusals } => {
                 self.unclaimed.retain(|(unclaimed, _)| *unclaimed != domain);
@@ -159,8 +159,8 @@ impl DenialBook {
             KernelAuditRecord::Call { session, at, name, refused } => {
                 match self.calls.get_mut(&name) {
                     Some(claim) => {
-                        claim.whole = true;
-                        self.heard = true;
+                        claim.complete = true;
+                        self.runner_denial_arrived = true;
                     }
                     None => self.call(session, came.stamped(at), refused),
                 }
@@ -213,7 +213,7 @@ impl DenialBook {
         let late = ended.is_some_and(|until| at.is_none_or(|at| at <= *until));
         match self.sessions.get(&session).and_then(|mark| self.calls.get_mut(mark)) {
             Some(claim) if late => {
-                claim.mixed = true;
+                claim.ambiguous = true;
                 self.lost += 1;
             }
             Some(claim) => claim.add(refused),
@@ -338,13 +338,13 @@ mod tests {
         begin(&mut book, "one", Some(7));
         begin(&mut book, "two", Some(8));
         enter(&mut book, called(7, 100, "bash"));
-        assert!(!book.is_whole("one") && !book.heard);
+        assert!(!book.is_complete("one") && !book.runner_denial_arrived);
         enter(&mut book, called(7, 100, "one"));
-        assert!(book.is_whole("one") && !book.is_whole("two") && book.heard);
+        assert!(book.is_complete("one") && !book.is_complete("two") && book.runner_denial_arrived);
         // The runner's own denial is not counted as one of the call.
         assert_eq!(paths(&mut book, "one").len(), 1);
         assert_eq!(paths(&mut book, "two").len(), 0);
-        assert!(!book.is_whole("one"));
+        assert!(!book.is_complete("one"));
     }
 
     #[test]
@@ -353,8 +353,8 @@ mod tests {
         begin(&mut book, "one", None);
         enter(&mut book, KernelAuditRecord::Changed);
         begin(&mut book, "two", None);
-        assert!(book.close("one", None).unwrap().unsettled);
-        assert!(!book.close("two", None).unwrap().unsettled);
+        assert!(book.close("one", None).unwrap().audit_changed);
+        assert!(!book.close("two", None).unwrap().audit_changed);
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
         begin(&mut book, "two", Some(7));
         enter(&mut book, call(7, 100));
         let claim = book.close("two", None).unwrap();
-        assert!(claim.refused.is_empty() && claim.mixed);
+        assert!(claim.refused.is_empty() && claim.ambiguous);
         begin(&mut book, "three", Some(7));
         enter(&mut book, call(7, 101));
         assert_eq!(paths(&mut book, "three").len(), 1);
@@ -399,7 +399,7 @@ mod tests {
             book.enter(at(day(99)), came);
             let claim = book.close("two", None).unwrap();
             assert_eq!(claim.refused, [(refused.clone(), 1)], "{set}");
-            assert!(claim.mixed, "{set}");
+            assert!(claim.ambiguous, "{set}");
         }
     }
 

@@ -8,7 +8,7 @@ use palisade_protocol::{Degraded, Guard, Receipt};
 impl Session {
     /// Returns how `bash` is guarded; by text analysis where transactions are unavailable.
     pub(crate) fn guard(&self) -> Guard {
-        match self.transactions.none() {
+        match self.transactions.unavailable_reason() {
             Some(_) => self.guard.min(Guard::Text),
             None => self.guard,
         }
@@ -17,12 +17,14 @@ impl Session {
     /// Returns the session's receipt: what is enforced.
     pub(crate) fn receipt(&self) -> Receipt {
         let mut receipt = Receipt { guard: self.guard(), ..self.receipt.clone() };
-        if let Some(why) = self.transactions.none().filter(|_| self.guard >= Guard::Auto) {
+        if let Some(why) =
+            self.transactions.unavailable_reason().filter(|_| self.guard >= Guard::Auto)
+        {
             let (layer, why) = ("transaction".to_owned(), why.to_owned());
             receipt.degraded.push(Degraded { layer, why });
         }
-        if let Some(why) = self.transactions.none() {
-            for layer in self.profile.veiling() {
+        if let Some(why) = self.transactions.unavailable_reason() {
+            for layer in self.profile.name_layers() {
                 let layer = layer.to_string();
                 if !receipt.degraded.iter().any(|known| known.layer == layer) {
                     receipt.degraded.push(Degraded { layer, why: why.to_owned() });
@@ -45,7 +47,7 @@ impl Session {
             layer: layer.name().to_owned(),
             why: why.to_owned(),
         };
-        if let Some(why) = self.launcher.records().unknown() {
+        if let Some(why) = self.launcher.records().unavailable_reason() {
             return vec![layer(Layer::Landlock, &why), layer(Layer::Seccomp, &why)];
         }
         let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);

@@ -4,7 +4,7 @@ use crate::{
     base::{
         error::LAUNCHER_HINT,
         own::DaemonPathError,
-        quotas::{SOON, past},
+        quotas::{SOON, quota_error},
         services::ServicesError,
     },
     cells::{channel::ChannelError, launcher::LauncherError},
@@ -14,7 +14,7 @@ use palisade_policy::{AddedHostError, AskError, GuardError, PlanError};
 use palisade_protocol::{ErrorCode, WireError};
 use std::io;
 
-/// Why a session could not be opened.
+/// An error from opening a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error("there is no profile {name:?}")]
@@ -116,7 +116,7 @@ impl From<SessionError> for WireError {
             ),
             SessionError::TooMany(_) => {
                 let hint = "close a session that is no longer needed".to_owned();
-                return past(error.to_string(), hint, SOON);
+                return quota_error(error.to_string(), hint, SOON);
             }
             SessionError::Plan(_) => (ErrorCode::WorkspaceRefused, String::new()),
             SessionError::Own(DaemonPathError::Workspace { .. }) => (
@@ -208,7 +208,7 @@ fn refusal_error(refusal: &Refusal) -> WireError {
              palisade-launcher`; session_uids where the daemon starts it), or set identity = \
              \"peer\"",
         ),
-        Refusal::UidsTaken(why) => past(
+        Refusal::UidsTaken(why) => quota_error(
             format!("no uid is left for another session: {why}"),
             "close a session that is no longer needed, or ask for a larger range (--session-uids)"
                 .to_owned(),

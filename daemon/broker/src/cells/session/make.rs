@@ -11,6 +11,7 @@ use crate::{
     cells::{
         channel::{Channel, ChannelError},
         files::FileChannels,
+        hidden_names::{HiddenNameSearch, ScanKey},
         host::SessionHost,
         job::{JobQuota, Jobs},
         kept::ReplyStore,
@@ -25,13 +26,12 @@ use crate::{
         todos::Todos,
         transaction::Transactions,
         turn::Turns,
-        veil::{HiddenNameSearch, ScanKey},
     },
 };
 use palisade_plan::{
     Found, Records, SessionUid,
     cell::{FILE_CHANNELS, Fault, Ready},
-    launcher::{Reply, Request, SessionNumber, Whose},
+    launcher::{Reply, Request, SessionNumber, SessionOwner},
     record::Recording,
 };
 use palisade_policy::{Profile, Scene};
@@ -113,14 +113,14 @@ pub(crate) async fn begin(
 
     let launcher = host.link.launcher().await?;
     // A recording session uses a different seccomp filter, which leaves no audit records.
-    if launcher.records().expected().await && plan.recording == Recording::No {
+    if launcher.records().will_record().await && plan.recording == Recording::No {
         plan.records = Records::Read;
     }
     let logged = plan.records;
     let most = plan.limits.transaction_bytes;
     let number = host.link.next_number();
     let mut replies = launcher.enroll(number)?;
-    let whose = if client.is_some() { Whose::Client } else { Whose::Nobody };
+    let whose = if client.is_some() { SessionOwner::Client } else { SessionOwner::Nobody };
     let request = Request::Session { session: number, whose, plan: Box::new(plan) };
     let place = host.link.starts.enter(peer.uid).await;
     let made = make(&launcher, &request, client, &mut replies).await;
@@ -141,7 +141,7 @@ pub(crate) async fn begin(
     let overlay = &launcher.facts().overlay;
     let over = if profile.writes_workspace() { &overlay.write } else { &overlay.read };
     if let Found::No(why) = over
-        && ((guard >= Guard::Auto && profile.writes_workspace()) || profile.veils())
+        && ((guard >= Guard::Auto && profile.writes_workspace()) || profile.restricts_names())
     {
         transactions.give_up(why.clone());
     }
@@ -151,7 +151,7 @@ pub(crate) async fn begin(
         fault = Fault::Workspace;
     }
     // Prepares the runner that the first command will most likely need.
-    match (guard, transactions.none()) {
+    match (guard, transactions.unavailable_reason()) {
         (Guard::Auto, None) => readers.prepare().await,
         (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
         (Guard::Transaction, None) => {}

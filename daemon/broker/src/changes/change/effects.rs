@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 const NAMED: usize = 20;
 
 /// The most effects that are listed one by one in JSON.
-pub(crate) const TOLD: usize = 1000;
+pub(crate) const MOST_LISTED: usize = 1000;
 
 /// Describes effects for `data`, in the form that a change and its dry run share. A change of one
 /// path has the fields of its effect at the top level as well.
 pub(crate) fn described(effects: &[Effect]) -> Value {
-    let all: Vec<Value> = effects.iter().take(TOLD).map(one).collect();
+    let all: Vec<Value> = effects.iter().take(MOST_LISTED).map(one).collect();
     let mut data = json!({"effects": all});
-    if effects.len() > TOLD {
-        data["more_effects"] = json!(effects.len() - TOLD);
+    if effects.len() > MOST_LISTED {
+        data["more_effects"] = json!(effects.len() - MOST_LISTED);
     }
     // Directories that were created come before the file they were created for.
     if let Some(main) = effects.last().map(one)

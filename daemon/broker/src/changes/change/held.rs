@@ -39,7 +39,7 @@ pub(crate) enum CommitResult {
     Changed {
         changed: Changed,
         undo: Option<String>,
-        /// Why each change to something that existed before was no loss, by path.
+        /// The reason that each change to something that existed before was no loss, by path.
         reasons: Vec<(Vec<u8>, Reason)>,
     },
     /// The change may or may not be committed, and the outcome says so. The bytes are its digest.

@@ -55,7 +55,7 @@ impl ChangeClearance {
         };
         let profile = &session.profile;
         if profile.has_path_rules() {
-            foreseen(paths, prepared)?;
+            check_paths_judged(paths, prepared)?;
         }
         let nobody_asks = session.ask.max(profile.ask()) == Ask::Never && !profile.has_rules();
         // An undo has only the losses that were judged: without `force` it fails where it finds
@@ -74,7 +74,7 @@ impl ChangeClearance {
 
 /// Checks that the rules have seen every path that the change touches. Parent directories that have
 /// to be created are part of what was asked for.
-fn foreseen(paths: &[Vec<u8>], prepared: &Preview) -> Result<(), CallError> {
+fn check_paths_judged(paths: &[Vec<u8>], prepared: &Preview) -> Result<(), CallError> {
     let above = |path: &[u8]| {
         let made = prepared.effects.iter().any(|effect| {
             effect.path.0 == path

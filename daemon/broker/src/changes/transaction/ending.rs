@@ -3,7 +3,7 @@
 
 use super::{
     changes::ChangeSet,
-    told::{self, CommitDecision},
+    describe::{self, CommitDecision},
 };
 use crate::base::{error::CallError, outcome::Outcome};
 use palisade_plan::change::Effect;
@@ -24,12 +24,12 @@ pub(super) fn noted(mut outcome: Outcome, changes: &ChangeSet, checkpoint: Check
 
 /// Returns the outcome of a discarded change set; the error says why.
 pub(super) fn discarded(outcome: Outcome, effects: &[Effect], error: WireError) -> Outcome {
-    let data = rendered(&told::data(CommitDecision::Discarded, effects));
+    let data = rendered(&describe::data(CommitDecision::Discarded, effects));
     Outcome { data, error: Some(error), ..outcome }
 }
 
 /// Returns the outcome of a cancelled call. It lists no changes, since they were not read.
-pub(super) fn untold(outcome: Outcome) -> Outcome {
+pub(super) fn without_changes(outcome: Outcome) -> Outcome {
     discarded(outcome, &[], CallError::Cancelled.into())
 }
 
@@ -57,15 +57,17 @@ pub(super) fn refused(
     refusal: Refusal,
     outcome: Outcome,
 ) -> Outcome {
-    let deeds = told::deeds(&changes.asked(), workspace);
-    let message =
-        format!("this command {deeds}; {}, so its changes were discarded", refusal.error.message);
+    let described = describe::describe_effects(&changes.asked(), workspace);
+    let message = format!(
+        "this command {described}; {}, so its changes were discarded",
+        refusal.error.message
+    );
     let error = WireError { message, ..refusal.error.clone() };
     denied(changes, Refusal { error, ..refusal }, outcome)
 }
 
 /// Returns the report of a dry run: the changes, and how they would be judged.
-pub(super) fn tried(
+pub(super) fn trial_report(
     mut report: Value,
     judgement: &Judgement,
     changes: &ChangeSet,
@@ -79,7 +81,7 @@ pub(super) fn tried(
     report["effects_judgement"] = said.into();
     report["effects_why"] = why.into();
     report["exit_code"] = outcome.exit_code.into();
-    report["transaction"] = told::reported(&changes.preview);
+    report["transaction"] = describe::reported(&changes.preview);
     outcome.findings.extend(changes.facts.findings.clone());
     let told = Outcome::with_data(&report);
     Outcome { data: told.data, error: told.error.or(outcome.error), ..outcome }

@@ -58,11 +58,11 @@ pub(crate) async fn resolve(session: &Session) -> Result<RollbackResult, CallErr
     let paths = prepare(&mut lease, session, Some(begun)).await?;
     if paths > 0 {
         let calls: Vec<CallId> = unfinished.iter().map(|one| one.call.clone()).collect();
-        let recorded = session.audit.taking_back(session, &calls, paths).await;
+        let recorded = session.audit.rolling_back(session, &calls, paths).await;
         recorded.map_err(|error| CallError::Refused(WireError::from(error)))?;
     }
     let changed = commit(&mut lease, session).await?;
-    told(session, changed, paths, unfinished)
+    rollback_result(session, changed, paths, unfinished)
 }
 
 /// Prepares a rollback; returns how many paths it would restore.
@@ -101,7 +101,7 @@ fn other(session: &Session, reply: FileReply) -> CallError {
     session.channel_error("it sent an unexpected reply")
 }
 
-fn told(
+fn rollback_result(
     session: &Session,
     changed: Changed,
     paths: usize,
@@ -127,7 +127,7 @@ fn told(
 }
 
 /// Rolls back a commit of this session whose process ended; `None` if that was not possible.
-pub(super) async fn take_back(session: &Session, change: &[u8; 32]) -> Option<RollbackResult> {
+pub(super) async fn roll_back(session: &Session, change: &[u8; 32]) -> Option<RollbackResult> {
     for _look in 0..LOOKS {
         match resolve(session).await {
             Ok(taken) if taken.changes.contains(change) => return Some(taken),

@@ -3,9 +3,9 @@
 
 use super::{
     changes::{ChangeSet, facts},
+    describe,
     ending::{denied, discarded, failed, noted, refused, rendered},
     part::{is_covered, is_part, left_out, not_committed},
-    told,
     unsettled::UnsettledCall,
 };
 use crate::{
@@ -145,8 +145,8 @@ impl UnsettledCall {
                 };
                 let message = format!(
                     "this command {}; {said}, so its changes were discarded. {}",
-                    told::deeds(&changes.asked(), &self.context.session.workspace.0),
-                    told::reasons(&changes.facts.findings)
+                    describe::describe_effects(&changes.asked(), &self.context.session.workspace.0),
+                    describe::reasons(&changes.facts.findings)
                 );
                 let error = WireError::new(ErrorCode::Denied, message, guidance.clone());
                 let refusal = question.denied(error, &by, &reason, guidance);
@@ -186,7 +186,7 @@ impl UnsettledCall {
             return outcome;
         }
         let left = not_committed(shown, &rest.preview.effects);
-        let data = rendered(&told::data_of_part(&rest.preview.effects, &left, by));
+        let data = rendered(&describe::data_of_part(&rest.preview.effects, &left, by));
         Outcome { data, ..outcome }
     }
 

@@ -4,9 +4,9 @@
 use super::{
     SETTLE,
     changes::{ChangeSet, facts},
-    ending::{failed, refused, rendered, tried, untold},
-    resolve::{resolve, take_back},
-    told::{self, CommitDecision},
+    describe::{self, CommitDecision},
+    ending::{failed, refused, rendered, trial_report, without_changes},
+    resolve::{resolve, roll_back},
     unsettled::{Purpose, UnsettledCall},
 };
 use crate::{
@@ -57,13 +57,13 @@ async fn settled(
         return outcome;
     }
     if outcome.cancelled {
-        return untold(outcome);
+        return without_changes(outcome);
     }
     if let Purpose::Trial(report) = &unsettled.purpose {
         return match unsettled.changes(Conflicts::Told, UndoRecord::Kept).await {
             Ok(changes) => {
                 let judgement = unsettled.judge(&changes.facts);
-                tried(report.clone(), &judgement, &changes, outcome)
+                trial_report(report.clone(), &judgement, &changes, outcome)
             }
             Err(error) => failed(outcome, error, &[]),
         };
@@ -163,7 +163,7 @@ impl UnsettledCall {
             let task = ChangeTask::Settle { without: without.to_vec(), kept, conflicts };
             let deadline = Deadline::after(SETTLE);
             match change::prepare_on(files, &task, wanted, None, &self.context, deadline).await {
-                Err(error) if kept == UndoRetention::ForUndo && is_too_much(&error) => {
+                Err(error) if kept == UndoRetention::ForUndo && exceeds_undo_limit(&error) => {
                     kept = UndoRetention::Not
                 }
                 // Another session's commit was interrupted; it is rolled back first.
@@ -186,7 +186,7 @@ impl UnsettledCall {
     ) -> Result<CommitResult, CallError> {
         let deadline = Deadline::after(SETTLE);
         match held.commit(&task, leave, &self.context, deadline).await {
-            Err(error) if task.is_kept() && is_too_much(&error) => {
+            Err(error) if task.is_kept() && exceeds_undo_limit(&error) => {
                 let ChangeTask::Settle { without, conflicts, .. } = &task else {
                     return Err(error);
                 };
@@ -208,14 +208,14 @@ impl UnsettledCall {
         match done {
             CommitResult::Changed { changed, undo, reasons } => {
                 self.arrive();
-                let mut data = told::data(CommitDecision::Committed, &changed.effects);
+                let mut data = describe::data(CommitDecision::Committed, &changed.effects);
                 data["transaction"]["kept"] = change::kept(&reasons);
                 let data = rendered(&data);
                 Outcome { data, undo, ..outcome }
             }
             // The commit's process ended, perhaps half-way.
             CommitResult::Unknown(unknown, change) => {
-                match take_back(&self.context.session, &change).await {
+                match roll_back(&self.context.session, &change).await {
                     Some(taken) => {
                         outcome.findings.extend(taken.findings);
                         let why = "its process ended during the commit, which was rolled back";
@@ -261,7 +261,7 @@ const fn failure(error: &CallError) -> Option<FileErrorKind> {
 
 /// Returns `true` if the error says that the replaced content exceeds what is stored for undo. A
 /// full transaction is a different error.
-fn is_too_much(error: &CallError) -> bool {
+fn exceeds_undo_limit(error: &CallError) -> bool {
     matches!(
         error,
         CallError::File(failure)

@@ -2,8 +2,9 @@
 //! Runs in the broker.
 
 use super::{
-    Connection, LOOK, Next, hung_up,
+    Connection, LOOK, Next,
     made::{CountedCall, NewOrRepeatedCall, answer},
+    peer_closed,
 };
 use crate::{
     base::{attachment::Attachment, outcome::Fault, quotas::SOON},
@@ -81,7 +82,7 @@ impl Connection {
         let started = std::time::Instant::now();
         let session = self.session()?;
         session.calls.fetch_add(1, Ordering::Relaxed);
-        let place = session.turns.line_up().await;
+        let place = session.turns.enqueue().await;
         let context = Context {
             spools: self.server.spools.clone(),
             call_id: call_id()?,
@@ -112,7 +113,7 @@ impl Connection {
                     return Next::Continue;
                 }
                 () = sleep(LOOK) => {
-                    if hung_up(reader.stream().as_ref()) {
+                    if peer_closed(reader.stream().as_ref()) {
                         return Next::End;
                     }
                 }

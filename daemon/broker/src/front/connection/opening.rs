@@ -19,7 +19,7 @@ impl Connection {
         let live = self.server.live();
         self.server.telemetry.audit.room(self.peer.uid, live.quotas.audit_per_day)?;
         if open.options.record {
-            live.roles.let_record(&self.who)?;
+            live.roles.check_may_record(&self.who)?;
         }
         let client = reader.stream().as_ref().as_fd();
         let session = open::open(&self.server, &self.who, client, open).await?;

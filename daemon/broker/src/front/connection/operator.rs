@@ -122,7 +122,7 @@ impl Connection {
 
     /// Ends a call: its processes are killed, and its agent gets the error that an operator did it.
     pub(super) fn kill(&self, call: &CallId) -> Result<Reply, WireError> {
-        if self.server.telemetry.courses.abort(call) {
+        if self.server.telemetry.calls_in_progress.abort(call) {
             tracing::info!(uid = self.peer.uid, %call, "an operator ends a call");
             return Ok(Reply::Done);
         }

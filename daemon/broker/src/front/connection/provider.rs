@@ -22,13 +22,13 @@ impl Connection {
     }
 
     /// Passes on what the provider sends about an invocation.
-    pub(super) fn told(
+    pub(super) fn forward_to_provider(
         &self,
         number: Invocation,
         heard: ProviderMessage,
     ) -> Result<Reply, WireError> {
         match &self.provider {
-            Some(provider) => provider.hear(number, heard).map(|()| Reply::Done),
+            Some(provider) => provider.receive(number, heard).map(|()| Reply::Done),
             None => {
                 let message = "this connection provides no tools";
                 Err(WireError::new(ErrorCode::OutOfOrder, message, "provide tools first"))

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 impl Connection {
     /// Answers a request, or starts the call that will answer it.
-    pub(super) async fn hear(&mut self, envelope: Envelope, reader: &Reader) -> Next {
+    pub(super) async fn handle_request(&mut self, envelope: Envelope, reader: &Reader) -> Next {
         let Envelope { id, request } = envelope;
         let stage = match self.stage.admit(&request) {
             Ok(stage) => stage,
@@ -24,7 +24,7 @@ impl Connection {
         if let Err(error) = self.role.permits(&request) {
             return self.refuse(id, error).await;
         }
-        if let Err(error) = self.entitled(&request) {
+        if let Err(error) = self.check_permission(&request) {
             return self.refuse(id, error).await;
         }
         if self.server.draining.is_cancelled() && begins(&request) {
@@ -108,13 +108,13 @@ impl Connection {
             Request::Provide(provide) => self.provide(provide),
             Request::Unprovide(unprovide) => self.unprovide(&unprovide),
             Request::InvokeProgress(progress) => {
-                self.told(progress.invocation, ProviderMessage::Progress(progress))
+                self.forward_to_provider(progress.invocation, ProviderMessage::Progress(progress))
             }
             Request::InvokeOutput(output) => {
-                self.told(output.invocation, ProviderMessage::Output(output.text))
+                self.forward_to_provider(output.invocation, ProviderMessage::Output(output.text))
             }
             Request::InvokeResult(result) => {
-                self.told(result.invocation, ProviderMessage::Result(result))
+                self.forward_to_provider(result.invocation, ProviderMessage::Result(result))
             }
         };
         match answer {
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Denies a request that the peer's roles or its rate limit do not allow.
-    fn entitled(&self, request: &Request) -> Result<(), WireError> {
+    fn check_permission(&self, request: &Request) -> Result<(), WireError> {
         let live = self.server.live();
         match self.role {
             Role::Agent => {

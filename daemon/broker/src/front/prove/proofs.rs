@@ -1,10 +1,10 @@
-//! Which profiles are proved, and why the others are not. Runs in the broker.
+//! The profiles that are proved, and the errors of those that can not be. Runs in the broker.
 
 use palisade_programs::Program;
 use std::{collections::BTreeMap, io, sync::Arc};
 use tokio::sync::Mutex;
 
-/// When profiles are proved.
+/// The moments at which profiles are proved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ProofSchedule {
     #[default]
@@ -12,7 +12,7 @@ pub(crate) enum ProofSchedule {
     AtStart,
 }
 
-/// Why a profile is not proved.
+/// An error for which a profile is not proved.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum ProofError {
     #[error(
@@ -21,7 +21,7 @@ pub(super) enum ProofError {
     )]
     Place(Arc<io::Error>),
     #[error("the attempts could not be run: {0}")]
-    Untried(String),
+    Untested(String),
     #[error(
         "{probe} ({tries}) was not stopped by {layer}: {verdict}, the kernel's answer is {answer}"
     )]

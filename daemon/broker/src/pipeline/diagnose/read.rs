@@ -69,7 +69,7 @@ impl CheckerParser {
     }
 
     /// Parses the next bytes of a stream.
-    pub(crate) fn hear(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(crate) fn receive(&mut self, stream: Stream, bytes: &[u8]) {
         let which = match (self.format, stream) {
             (CheckerFormat::CargoJson | CheckerFormat::Gcc, Stream::Stdout) => 0,
             (CheckerFormat::Gcc, Stream::Stderr) => 1,
@@ -236,7 +236,7 @@ mod tests {
 
     fn read(format: CheckerFormat, text: &str) -> CheckerOutput {
         let mut reading = CheckerParser::new(format);
-        reading.hear(Stream::Stdout, text.as_bytes());
+        reading.receive(Stream::Stdout, text.as_bytes());
         reading.finish()
     }
 
@@ -288,13 +288,13 @@ mod tests {
     fn floods_and_endless_lines_stay_in_bounds() {
         let mut reading = CheckerParser::new(CheckerFormat::Gcc);
         for number in 0..MOST + 5 {
-            reading.hear(Stream::Stderr, format!("a:{number}:1: error: x\n").as_bytes());
+            reading.receive(Stream::Stderr, format!("a:{number}:1: error: x\n").as_bytes());
         }
         for _ in 0..40 {
-            reading.hear(Stream::Stdout, &[b'x'; 100_000]);
+            reading.receive(Stream::Stdout, &[b'x'; 100_000]);
             assert!(reading.lines[0].begun.capacity() <= 2 * LINE);
         }
-        reading.hear(Stream::Stdout, b"\na:1:1: error: after\n");
+        reading.receive(Stream::Stdout, b"\na:1:1: error: after\n");
         let read = reading.finish();
         assert_eq!((read.found.len(), read.omitted, read.unread), (MOST, 6, 1));
     }
@@ -309,8 +309,8 @@ mod tests {
             let format = if gcc { CheckerFormat::Gcc } else { CheckerFormat::CargoJson };
             let text = [&noise, b"\n".as_slice(), MESSAGE_LINE.as_bytes(), b"\na:1: error: m\n", &noise].concat();
             let (mut whole, mut cut) = (CheckerParser::new(format), CheckerParser::new(format));
-            whole.hear(Stream::Stdout, &text);
-            text.chunks(step).for_each(|piece| cut.hear(Stream::Stdout, piece));
+            whole.receive(Stream::Stdout, &text);
+            text.chunks(step).for_each(|piece| cut.receive(Stream::Stdout, piece));
             let whole = whole.finish();
             prop_assert!(!whole.found.is_empty());
             prop_assert_eq!(whole, cut.finish());

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Tap(pub(super) Arc<Mutex<CheckerParser>>);
 
 impl OutputTap for Tap {
-    fn hear(&self, stream: Stream, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(stream, bytes);
+    fn receive(&self, stream: Stream, bytes: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).receive(stream, bytes);
     }
 }

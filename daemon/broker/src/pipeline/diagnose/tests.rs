@@ -37,7 +37,7 @@ fn data(outcome: &Outcome) -> serde_json::Value {
 #[test]
 fn a_checker_that_finds_something_has_succeeded() {
     let found = vec![diagnostic("a.rs", Severity::Error), diagnostic("b.rs", Severity::Warning)];
-    let outcome = sum_up(vec![failed(found)], 10_000).unwrap();
+    let outcome = combine(vec![failed(found)], 10_000).unwrap();
     assert_eq!(outcome.error, None);
     assert_eq!(
         outcome.output,
@@ -53,7 +53,7 @@ fn a_checker_that_finds_something_has_succeeded() {
 
 #[test]
 fn one_that_fails_and_says_nothing_has_not() {
-    let outcome = sum_up(vec![failed(Vec::new())], 10_000).unwrap();
+    let outcome = combine(vec![failed(Vec::new())], 10_000).unwrap();
     assert_eq!(outcome.error.map(|error| error.code), Some(ErrorCode::CommandFailed));
     assert_eq!(outcome.output, "error: no manifest\n");
 }
@@ -61,7 +61,7 @@ fn one_that_fails_and_says_nothing_has_not() {
 #[test]
 fn what_does_not_fit_is_counted() {
     let found = (0..100).map(|n| diagnostic(&format!("{n}.rs"), Severity::Note)).collect();
-    let outcome = sum_up(vec![failed(found)], 100).unwrap();
+    let outcome = combine(vec![failed(found)], 100).unwrap();
     let data = data(&outcome);
     assert_eq!(data["diagnostics"].as_array().unwrap().len(), 2);
     assert_eq!(data["omitted"], 98);

@@ -36,7 +36,7 @@ pub(super) async fn gather(
             let target = seen.targets.last();
             target.is_some_and(|target| {
                 *mode == WriteMode::Overwrite && is_foreign(session, target)
-                    || is_obeyed(session, target)
+                    || may_be_plant(session, target)
             })
         }
         ChangeTask::Delete { path, .. } => {
@@ -55,7 +55,7 @@ pub(super) async fn gather(
             for path in task.paths() {
                 look(session, path, Link::Target, seen).await?;
             }
-            seen.targets.iter().any(|target| is_obeyed(session, target))
+            seen.targets.iter().any(|target| may_be_plant(session, target))
         }
         ChangeTask::MakeDir { .. } => {
             for path in task.paths().into_iter().filter(|_| named) {
@@ -68,7 +68,7 @@ pub(super) async fn gather(
         ChangeTask::Settle { .. } => false,
         ChangeTask::Undo { which, force } => {
             if let Err(error) = undo(session, tool, task, (which, *force), gathered).await {
-                gathered.failed = Some(its_own(error)?);
+                gathered.failed = Some(as_call_failure(error)?);
             }
             false
         }
@@ -85,15 +85,15 @@ pub(super) async fn gather(
             gathered.facts.paths.extend(preview.paths());
             let losses = change::losses(session, &tool.spec.name, task, &preview);
             gathered.facts.findings.extend(losses);
-            gathered.facts.findings.extend(for_good(tool, task));
+            gathered.facts.findings.extend(permanent_deletion(tool, task));
         }
-        Err(error) => gathered.failed = Some(its_own(error)?),
+        Err(error) => gathered.failed = Some(as_call_failure(error)?),
     }
     Ok(())
 }
 
 /// The finding for a permanent deletion, which always needs approval.
-fn for_good(tool: &Tool, task: &ChangeTask) -> Option<Finding> {
+fn permanent_deletion(tool: &Tool, task: &ChangeTask) -> Option<Finding> {
     let ChangeTask::Delete { path, .. } = task else { return None };
     let shown = String::from_utf8_lossy(path);
     let why = format!("{} deletes {shown:?} permanently: there is no undo record", tool.spec.name);
@@ -108,7 +108,7 @@ fn is_foreign(session: &Session, target: &InspectedTarget) -> bool {
 
 /// Returns `true` if git, or a program outside the sandbox, would execute or obey what is written
 /// to the target.
-fn is_obeyed(session: &Session, target: &InspectedTarget) -> bool {
+fn may_be_plant(session: &Session, target: &InspectedTarget) -> bool {
     [&target.path, &target.real].into_iter().any(|path| {
         let way = path.strip_prefix(session.workspace.0.as_slice()).unwrap_or(path);
         let is_git = way.split(|byte| *byte == b'/').any(|name| name == b".git");
@@ -140,7 +140,7 @@ async fn undo(
 }
 
 /// Passes on an error that the call itself would meet; the call ends with it after it was judged.
-fn its_own(error: CallError) -> Result<CallError, CallError> {
+fn as_call_failure(error: CallError) -> Result<CallError, CallError> {
     if matches!(error, CallError::File(_) | CallError::Changing { .. } | CallError::Refused(_)) {
         Ok(error)
     } else {

@@ -101,7 +101,7 @@ pub(super) struct InspectedFindings {
 }
 
 /// Inspects the paths that findings depend on.
-pub(super) async fn look_around(
+pub(super) async fn inspect_paths(
     session: &Session,
     program: &Program,
     found: Vec<RawFinding>,

@@ -11,8 +11,8 @@ pub(crate) struct GatheredFacts {
     pub(crate) seen: TargetSnapshot,
     /// The number of changes that the session had made before this was gathered.
     pub(crate) changes: u64,
-    /// Why the call can not succeed, if that is known already. If the call is denied, this is not
-    /// told.
+    /// The error that the call will end with, if that is known already. It is not reported if the
+    /// call is denied.
     pub(crate) failed: Option<CallError>,
     /// For a change: how much was found out about what existed before.
     pub(crate) evidence: EvidenceDepth,

@@ -10,7 +10,7 @@ use crate::{
 use palisade_plan::cell::{Contents, FileErrorKind, Link};
 
 /// Inspects a path that a call only reads, if the profile has path rules; nothing else needs it.
-pub(super) async fn look_if_ruled(
+pub(super) async fn inspect_if_ruled(
     session: &Session,
     path: &[u8],
     seen: &mut TargetSnapshot,

@@ -67,7 +67,8 @@ pub(super) async fn attend(attended: JobSupervision) {
         why
     };
     let supervise = async {
-        let mut watchdog = Watchdog::new(channel, watched, grace, runner).telling(tell_frozen);
+        let mut watchdog =
+            Watchdog::new(channel, watched, grace, runner).with_freeze_reports(tell_frozen);
         let end = tokio::select! {
             end = watchdog.wait(stop, &mut requests) => end,
             never = async { feed.await; std::future::pending().await } => never,

@@ -131,12 +131,12 @@ impl CommitContext<'_> {
         };
         session.changed();
         self.held.unsettled.context = own;
-        Outcome { error: outcome.error.map(going_on), ..outcome }
+        Outcome { error: outcome.error.map(with_job_continues), ..outcome }
     }
 }
 
 /// Adds to an error that nothing was committed; the job continues.
-fn going_on(error: WireError) -> WireError {
+fn with_job_continues(error: WireError) -> WireError {
     let message = format!("no changes of the job were committed: {}", error.message);
     WireError { message, ..error }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn run(
             unless_cancelled(&cancel, read).await
         }
         JobTask::Input { job, typed } => {
-            let typed = async { type_into(&session.jobs.get(job)?, typed, deadline).await };
+            let typed = async { write_input(&session.jobs.get(job)?, typed, deadline).await };
             unless_cancelled(&cancel, typed).await
         }
         JobTask::Kill { job, signal } => {
@@ -149,7 +149,7 @@ async fn output(
 }
 
 /// Writes to a job's input, ends the input, or changes the size of its terminal.
-async fn type_into(
+async fn write_input(
     job: &Arc<Job>,
     typed: TypedInput,
     deadline: Deadline,

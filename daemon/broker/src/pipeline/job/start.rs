@@ -42,10 +42,10 @@ pub(crate) async fn background(
 ) -> Result<Outcome, CallError> {
     let job = begin(program, &mut context, deadline, (place, None)).await?;
     let output = format!("started job {}: {}\n", job.number, job.command);
-    Ok(Outcome { output, data: Some(told(&job)?), ..Outcome::default() })
+    Ok(Outcome { output, data: Some(job_data(&job)?), ..Outcome::default() })
 }
 
-fn told(job: &Job) -> Result<JsonText, CallError> {
+fn job_data(job: &Job) -> Result<JsonText, CallError> {
     JsonText::render(&serve::described(job)).map_err(|error| CallError::Io(error.into()))
 }
 

@@ -35,7 +35,7 @@ impl RequestedCall {
     }
 
     /// Returns the parts of the result that do not depend on the outcome.
-    pub(crate) fn slip(&self) -> ResultHeader {
+    pub(crate) fn result_header(&self) -> ResultHeader {
         ResultHeader {
             call_id: self.context.call_id.clone(),
             tool: self.call.tool.clone(),

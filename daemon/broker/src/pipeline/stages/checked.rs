@@ -79,7 +79,7 @@ impl CheckedCall {
 
     /// Returns `true` if a dry run really runs the program, in a transaction that is then
     /// discarded. That needs a program that ends and can change only the workspace.
-    pub(crate) fn is_tried(&self) -> bool {
+    pub(crate) fn is_trial_run(&self) -> bool {
         let Task::Run(program) = &self.validated.task else { return false };
         let profile = &self.context.session.profile;
         self.call.options.dry_run
@@ -90,19 +90,19 @@ impl CheckedCall {
     }
 
     /// Sets the report so far of a dry run that is run in a transaction.
-    pub(crate) fn tried(self, report: Value) -> Self {
+    pub(crate) fn with_report(self, report: Value) -> Self {
         Self { report: Some(report), ..self }
     }
 
     /// Sets another route, after the arguments were changed.
-    pub(crate) fn routed(self, route: Route) -> Self {
+    pub(crate) fn with_route(self, route: Route) -> Self {
         Self { route, ..self }
     }
 
     /// Returns `true` if the call runs in a transaction.
     pub(crate) fn wants_transaction(&self) -> bool {
         let runs = matches!(self.validated.task, Task::Run(_));
-        (runs && matches!(self.route, Route::Transaction(_))) || self.is_tried()
+        (runs && matches!(self.route, Route::Transaction(_))) || self.is_trial_run()
     }
 
     /// Returns `true` if the call's route is reading, and hidden names would be visible there.
@@ -110,7 +110,7 @@ impl CheckedCall {
         let session = &self.context.session;
         matches!(self.validated.task, Task::Run(_))
             && self.route == Route::Reading
-            && session.is_veiled()
+            && session.restricts_names()
             && session.profile.hides()
     }
 

@@ -1,10 +1,10 @@
-//! Why content can not be stored for undo, or not be restored. Runs in the broker.
+//! The errors of storing content for undo and of restoring it. Runs in the broker.
 
 use super::full::StoreFull;
 use palisade_protocol::{CallId, ErrorCode, WireError};
 use std::io;
 
-/// Why content can not be stored for undo, or not be restored.
+/// An error from storing content for undo, or from restoring it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UndoError {
     #[error("call {0} has no undo record")]

@@ -58,7 +58,7 @@ pub(super) struct RecordSummary {
 }
 
 /// Reads a record's head, its size, and what it holds, without the rest.
-pub(super) fn glance(path: &Path) -> io::Result<RecordSummary> {
+pub(super) fn read_summary(path: &Path) -> io::Result<RecordSummary> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     let holds = holds(&file, length)?;

@@ -4,8 +4,8 @@
 use super::{error::UndoError, record::StoredUndoRecord};
 use palisade_plan::{
     Path,
-    change::{Before, Past, Print, Restoration, State},
-    parts::{Listed as _, MOST_EFFECTS, MOST_TOLD},
+    change::{Before, InodeState, Print, Restoration, State},
+    parts::{ListEntry as _, MOST_EFFECTS, MOST_REPORT_BYTES},
 };
 use palisade_protocol::CallId;
 use std::{
@@ -17,7 +17,7 @@ use std::{
 };
 
 /// The most bytes of entries that are restored at once.
-const MOST: usize = MOST_TOLD;
+const MOST: usize = MOST_REPORT_BYTES;
 /// The most entries that are restored at once.
 const MOST_ENTRIES: usize = 2 * MOST_EFFECTS;
 
@@ -109,7 +109,7 @@ pub(crate) fn assemble(records: &[StoredUndoRecord], force: Force) -> Result<Res
     }
     let mut size = 0;
     for (entry, contents) in steps.all.into_iter().flatten() {
-        size += entry.told();
+        size += entry.max_encoded_len();
         restore.entries.push(entry);
         restore.pieces.extend(contents);
     }
@@ -155,7 +155,7 @@ impl Steps {
     }
 
     /// Restores a file in place: it stays the same file.
-    fn revert(&mut self, path: Path, expect: Print, was: Past) -> Result<(), Path> {
+    fn revert(&mut self, path: Path, expect: Print, was: InodeState) -> Result<(), Path> {
         if self.arrives.contains_key(&path) {
             return Err(path);
         }
@@ -170,7 +170,7 @@ impl Steps {
                     Restoration::Put { path, expect, state: State::File { size, .. } },
                     kept,
                 )) if was.size <= size => {
-                    let Past { mode, size, mtime } = was;
+                    let InodeState { mode, size, mtime } = was;
                     let state = State::File { mode, size, mtime };
                     (Restoration::Put { path, expect, state }, cut(kept, size))
                 }

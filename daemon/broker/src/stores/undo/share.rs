@@ -51,7 +51,12 @@ impl Undos {
     }
 
     /// Refuses a record for which there will be no room, before any own work is deleted for it.
-    pub(super) fn foresee(&self, head: &Head, more: u64, room: u64) -> Result<(), UndoError> {
+    pub(super) fn check_future_room(
+        &self,
+        head: &Head,
+        more: u64,
+        room: u64,
+    ) -> Result<(), UndoError> {
         let (more, mut gone) = (self.more((more, 0), room), Vec::new());
         let known = self.index(|index| Ok(index.check(head, more, Moment::now(), &mut gone)))?;
         self.unlink(&gone)?;

@@ -72,7 +72,7 @@ impl Undos {
             let heads = undos.index(|index| {
                 // Another daemon of the user may have written it since.
                 if !index.knows(&call)
-                    && let Ok(found) = record::glance(&undos.path(&call)?)
+                    && let Ok(found) = record::read_summary(&undos.path(&call)?)
                 {
                     enter(index, found, Moment::now());
                 }
@@ -198,7 +198,7 @@ pub(crate) struct UnfinishedCall {
     pub(crate) change: [u8; 32],
 }
 
-/// Which records to load.
+/// The records to load.
 #[derive(Debug, Clone, Copy)]
 enum UndoRange {
     This,
@@ -228,7 +228,7 @@ pub(super) fn scan(
         if name.parse().is_ok_and(|call| index.knows(&call)) {
             continue;
         }
-        match record::glance(&path) {
+        match record::read_summary(&path) {
             Ok(found) if found.head.call_id.as_str() == name => enter(index, found, now),
             // Another daemon may have deleted it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -193,7 +193,7 @@ impl UndoWriter {
         // Smaller contents are checked when they are written.
         if let (RecordLifetime::ForUndo { room }, true) = (self.term, self.missing > BUFFER as u64)
         {
-            self.undos.foresee(&self.head, self.missing, room)?;
+            self.undos.check_future_room(&self.head, self.missing, room)?;
         }
         self.put(Tag::Before, &entry).await
     }

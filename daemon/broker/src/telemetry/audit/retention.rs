@@ -20,7 +20,7 @@ pub(crate) struct LogKeeping {
 pub(super) struct LogRetention {
     pub(super) directory: PathBuf,
     pub(super) keeping: LogKeeping,
-    /// Why the last run failed, if it did.
+    /// The error of the last run, if it failed.
     fault: Mutex<Option<String>>,
 }
 
@@ -61,7 +61,7 @@ impl Audit {
         }
     }
 
-    /// Why the last run of retention failed, if it did.
+    /// The error of the last run of retention, if it failed.
     pub(crate) fn retention_fault(&self) -> Option<String> {
         let retention = self.retention.as_ref()?;
         retention.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -62,7 +62,7 @@ impl Audit {
     }
 
     /// Records that an interrupted commit is about to be rolled back.
-    pub(crate) async fn taking_back(
+    pub(crate) async fn rolling_back(
         &self,
         session: &SessionIdentity,
         calls: &[CallId],

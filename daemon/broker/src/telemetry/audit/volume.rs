@@ -1,7 +1,7 @@
 //! The share of the log that each user fills, and the error that a user over their share gets. Runs
 //! in the broker.
 
-use crate::base::quotas::{KNOWN, SOON, past};
+use crate::base::quotas::{KNOWN, SOON, quota_error};
 use palisade_audit::Account;
 use palisade_policy::Size;
 use palisade_protocol::WireError;
@@ -57,7 +57,7 @@ impl Volumes {
         }
         let over = Duration::try_from_secs_f64((volume.filled - share_bytes) / rate);
         let wait = over.unwrap_or(DAY).max(SOON);
-        Err(past(
+        Err(quota_error(
             format!(
                 "this user's calls have filled {share} of the audit log within a day; nothing was \
                  done"

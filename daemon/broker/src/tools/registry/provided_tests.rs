@@ -1,7 +1,7 @@
 //! Tests of the tools that a provider may register, and what becomes of them.
 
 use super::*;
-use crate::tools::believed;
+use crate::tools::with_trusted_metadata;
 use palisade_policy::{Profile, builtin};
 use palisade_protocol::{
     AuditOperation, Call, CallOptions, JsonText, PermissionClass, ToolMetadata,
@@ -175,9 +175,9 @@ fn claims_are_believed_where_the_profile_says_so() {
         ..ToolMetadata::default()
     };
     for silent in ["", "trust_provided = [\"other\"]", "trust_provided = [\"trusted\"]"] {
-        let seen = believed(Arc::clone(&tool), &profile(silent));
+        let seen = with_trusted_metadata(Arc::clone(&tool), &profile(silent));
         assert_eq!(seen.spec.metadata, careful, "{silent}");
     }
     let trusting = profile("trust_provided = [\"weather\"]");
-    assert_eq!(believed(tool, &trusting).spec.metadata, claims);
+    assert_eq!(with_trusted_metadata(tool, &trusting).spec.metadata, claims);
 }

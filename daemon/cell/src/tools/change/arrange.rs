@@ -4,7 +4,7 @@ use super::{
     print::print,
     seen::EntryMetadata,
     spot::EntryLocation,
-    stage::{PlannedState, Stage, twice},
+    stage::{PlannedState, Stage, changed_twice},
     target::{self, Slash, may_change, refuse_ours, trimmed},
 };
 use crate::{
@@ -58,7 +58,7 @@ pub(super) fn rename(
     }
     let base = rustix::fs::fstat(&new.base).map_err(|e| refused("look at", &to, e))?;
     if base.st_dev != seen.dev {
-        return Err(elsewhere(&from, &to));
+        return Err(cross_device(&from, &to));
     }
     may_change(&from, "move", &old)?;
     may_change(&to, "move to", &new)?;
@@ -125,7 +125,7 @@ fn free(
 }
 
 /// Returns the error for a move to another file system.
-pub(super) fn elsewhere(from: &Path, to: &Path) -> FileError {
+pub(super) fn cross_device(from: &Path, to: &Path) -> FileError {
     let message = format!(
         "{} can not be moved to {}: it is on another file system. Copy it, then delete the old one",
         shown(from),
@@ -150,7 +150,7 @@ pub(super) fn make_dir(stage: &mut Stage<'_>, path: &Path) -> Result<(), FileErr
             let message = format!("{} exists, and is {}", shown(path), kind_name(seen.kind()));
             return Err(failure(FileErrorKind::AlreadyExists, Some(Errno::EXIST), message));
         }
-        PlannedState::Planned(_) => return Err(twice(path)),
+        PlannedState::Planned(_) => return Err(changed_twice(path)),
     }
     refuse_ours(path, &spot)?;
     let base = EntryLocation { way: Vec::new(), ..spot.clone() };

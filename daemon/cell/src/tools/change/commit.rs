@@ -9,7 +9,7 @@ use palisade_plan::{
     Path,
     cell::FileError,
     change::{Changed, Effect, EffectKind, Print, Version},
-    parts::{Listed as _, MOST_TOLD},
+    parts::{ListEntry as _, MOST_REPORT_BYTES},
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -28,38 +28,38 @@ pub(super) fn commit(
         let path = path_of(&step);
         match step.take() {
             Ok(one) => done.push(one),
-            Err(error) => return Err(take_back(done, failed(&path, error))),
+            Err(error) => return Err(roll_back(done, failed(&path, error))),
         }
     }
     for at in (0..done.len()).rev() {
         if let Some(Err(error)) = done.get(at).map(TakenStep::late) {
             let path = done.get(at).map_or_else(|| Path(Vec::new()), TakenStep::path);
             done.iter().for_each(TakenStep::reopen);
-            return Err(take_back(done, failed(&path, error)));
+            return Err(roll_back(done, failed(&path, error)));
         }
     }
     if let Some(Err(error)) = journal.map(Journal::end) {
         done.iter().for_each(TakenStep::reopen);
-        return Err(take_back(done, error));
+        return Err(roll_back(done, error));
     }
     done.iter().for_each(TakenStep::finish);
     note(&done);
     let of = |one: &TakenStep| one.wrote().into_iter().map(|(path, seen)| (path, seen.version()));
-    let mut room = MOST_TOLD;
+    let mut room = MOST_REPORT_BYTES;
     let fits = |one: &(Path, Version)| {
-        let left = room.checked_sub(one.told());
+        let left = room.checked_sub(one.max_encoded_len());
         room = left.unwrap_or(0);
         left.is_some()
     };
     let wrote = done.iter().flat_map(of).take(MOST_WROTE).take_while(fits).collect();
-    know_closed(&mut stage.effects, &done);
+    identify_unreadable(&mut stage.effects, &done);
     let notes = notes(&stage.effects);
     Ok(Changed { effects: stage.effects, wrote, notes, ..Changed::default() })
 }
 
 /// Replaces the print of files that their owner can not read by one of their inode, since their
 /// content can not be compared later.
-fn know_closed(effects: &mut [Effect], done: &[TakenStep]) {
+fn identify_unreadable(effects: &mut [Effect], done: &[TakenStep]) {
     let closed =
         |effect: &Effect| matches!(effect.print, Print::File { mode, .. } if mode & 0o400 == 0);
     if !effects.iter().any(closed) {
@@ -158,14 +158,14 @@ fn failed(path: &Path, error: StepError) -> FileError {
             error
         }
         StepError::Kernel(error) if Errno::from_io_error(&error) == Some(Errno::XDEV) => {
-            super::arrange::elsewhere(path, path)
+            super::arrange::cross_device(path, path)
         }
         StepError::Kernel(error) => refused_io("change", path, &error),
     }
 }
 
 /// Rolls back the steps that were taken, last one first.
-fn take_back(done: Vec<TakenStep>, mut error: FileError) -> FileError {
+fn roll_back(done: Vec<TakenStep>, mut error: FileError) -> FileError {
     for one in done.into_iter().rev() {
         let path = one.path();
         if let Err(why) = one.undo() {

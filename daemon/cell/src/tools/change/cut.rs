@@ -8,7 +8,7 @@ use super::{
     settle::append::{add, cut},
     spot::EntryLocation,
 };
-use palisade_plan::change::Past;
+use palisade_plan::change::InodeState;
 use rustix::{fs::OFlags, io::Errno};
 use std::fs::File;
 
@@ -19,7 +19,7 @@ pub(super) struct Truncation {
     /// The file as it is now.
     pub(super) old: EntryMetadata,
     /// The file as it is to be again.
-    pub(super) was: Past,
+    pub(super) was: InodeState,
     /// The bytes that are cut off, if they can be read.
     pub(super) tail: Option<TemporaryFile>,
 }

@@ -197,7 +197,9 @@ impl TakenStep {
             }
             Self::Mode { spot, old } => set_mode(&spot.handle()?, old),
             Self::Touched { spot, old } => set_time(&spot.handle()?, old),
-            Self::Appended { spot, old, end } => append::cut(&spot, old.id(), end, old.past()),
+            Self::Appended { spot, old, end } => {
+                append::cut(&spot, old.id(), end, old.inode_state())
+            }
             Self::Cut(cut) => cut.undo(),
             Self::Taken { spot, staging, kept } => {
                 give_back(&staging, &kept, &spot.dir()?, &spot.name)

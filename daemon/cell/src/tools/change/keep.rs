@@ -144,7 +144,7 @@ fn content(
     let path = spot.path();
     let file = match source {
         Some(file) => file,
-        None => File::from(spot.open(OFlags::RDONLY).map_err(|e| unkept(&path, e))?),
+        None => File::from(spot.open(OFlags::RDONLY).map_err(|e| not_kept(&path, e))?),
     };
     let stat = rustix::fs::fstat(&file).map_err(|e| refused("look at", &path, e))?;
     if EntryMetadata::from(&stat) != *seen {
@@ -173,7 +173,7 @@ fn content(
 }
 
 /// Returns the error for a file whose content can not be kept for undo.
-fn unkept(path: &Path, errno: Errno) -> FileError {
+fn not_kept(path: &Path, errno: Errno) -> FileError {
     if errno != Errno::ACCESS {
         return refused("keep the content of", path, errno);
     }

@@ -16,6 +16,7 @@ mod names;
 mod patch;
 mod plan;
 mod print;
+mod report;
 mod restore;
 mod revert;
 mod seen;
@@ -24,7 +25,6 @@ mod spot;
 mod stage;
 mod step;
 mod target;
-mod told;
 mod tree;
 mod write;
 
@@ -49,7 +49,7 @@ pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<
         return settle::resolve::resolve(&incoming, view, begun.as_deref());
     }
     let mut stage = Stage::new(change, view);
-    work_out(&mut stage, &incoming)?;
+    plan_act(&mut stage, &incoming)?;
     offer(stage, &incoming, None, |_| ())
 }
 
@@ -82,7 +82,7 @@ fn offer(
     note: impl FnOnce(&[TakenStep]),
 ) -> Result<(), Stop> {
     let channel = incoming.channel;
-    told::refuse_many(&stage.effects, &stage.conflicts)?;
+    report::refuse_many(&stage.effects, &stage.conflicts)?;
     let evidence = evidence::collect(&mut stage, before);
     let prepared = Prepared {
         effects: stage.effects.clone(),
@@ -92,13 +92,13 @@ fn offer(
         conflicts: std::mem::take(&mut stage.conflicts),
         evidence: Box::new(evidence),
     };
-    stage.take_kept().send(channel, told::prepared(prepared))?;
+    stage.take_kept().send(channel, report::prepared(prepared))?;
     incoming.decision()?;
     let changed = commit::commit(stage, note)?;
-    Ok(channel.send_all(&told::changed(changed))?)
+    Ok(channel.send_all(&report::changed(changed))?)
 }
 
-fn work_out(stage: &mut Stage<'_>, incoming: &MessageReceiver<'_>) -> Result<(), Stop> {
+fn plan_act(stage: &mut Stage<'_>, incoming: &MessageReceiver<'_>) -> Result<(), Stop> {
     let channel = incoming.channel;
     match &stage.change.act {
         Act::Write { path, mode } => write::write(stage, incoming, path, *mode),

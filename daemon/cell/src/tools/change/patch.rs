@@ -50,13 +50,13 @@ pub(super) fn patch(
     base: &Path,
     text: &[u8],
 ) -> Result<(), Stop> {
-    let patch = palisade_edits::parse(text).map_err(|error| misfit(None, &error))?;
+    let patch = palisade_edits::parse(text).map_err(|error| patch_failure(None, &error))?;
     let base = Dir::open(checked(base)?, LinkHandling::ThroughLinks)
         .map_err(|e| refused("open the directory", base, e))?;
     let mut parts = Vec::with_capacity(patch.files.len());
     for file in &patch.files {
         go_on(channel)?;
-        parts.push(work_out(stage, &base, file)?);
+        parts.push(plan_part(stage, &base, file)?);
     }
     // Deletions and moves go first, because other parts may use the names that they free.
     let (gone, rest): (Vec<_>, Vec<_>) =
@@ -95,11 +95,11 @@ fn node(stage: &mut Stage<'_>, spot: &EntryLocation) -> Result<PlannedState, Fil
     Ok(node)
 }
 
-fn work_out(stage: &mut Stage<'_>, base: &Dir, part: &FilePatch) -> Result<PatchPart, FileError> {
+fn plan_part(stage: &mut Stage<'_>, base: &Dir, part: &FilePatch) -> Result<PatchPart, FileError> {
     let spot = spot(stage, base, part.path())?;
     let node = node(stage, &spot)?;
     let path = spot.path();
-    let fits = |old: &[u8]| part.apply(old).map_err(|error| misfit(Some(&path), &error));
+    let fits = |old: &[u8]| part.apply(old).map_err(|error| patch_failure(Some(&path), &error));
     match part {
         FilePatch::Add { executable, .. } => {
             let (old, like) = match &node {
@@ -270,7 +270,7 @@ fn absent(stage: &mut Stage<'_>, spot: &EntryLocation) -> Result<PlannedState, F
     }
 }
 
-fn misfit(path: Option<&Path>, error: &PatchError) -> FileError {
+fn patch_failure(path: Option<&Path>, error: &PatchError) -> FileError {
     let kind = match &error.problem {
         Problem::NoMatch { .. }
         | Problem::Ambiguous { .. }

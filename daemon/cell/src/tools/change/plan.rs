@@ -7,7 +7,7 @@ use super::{
     fresh::{ContentFacts, TemporaryFile},
     seen::EntryMetadata,
     spot::EntryLocation,
-    stage::{MOST_OPEN, PlannedState, Stage, twice},
+    stage::{MOST_OPEN, PlannedState, Stage, changed_twice},
     step::Step,
 };
 use crate::{
@@ -64,7 +64,7 @@ impl Stage<'_> {
                 self.keep(Before::State { path: path.clone(), state: State::Absent })?;
                 Step::Put { spot: spot.clone(), fresh }
             }
-            PlannedState::Planned(_) => return Err(twice(&path)),
+            PlannedState::Planned(_) => return Err(changed_twice(&path)),
         };
         self.plan(path, Some(FileType::RegularFile), step)
     }
@@ -103,7 +103,7 @@ impl Stage<'_> {
         below: DeletedContents,
     ) -> Result<(), FileError> {
         let path = spot.path();
-        let PlannedState::There(old) = node else { return Err(twice(&path)) };
+        let PlannedState::There(old) = node else { return Err(changed_twice(&path)) };
         self.refuse_workspace(&path, &old)?;
         self.note(b"remove", &path, None);
         self.note_old(&old);
@@ -149,7 +149,9 @@ impl Stage<'_> {
                 self.lose(to, &over);
                 Step::MoveOver { from: from.clone(), to: to.clone(), old, over }
             }
-            (PlannedState::There(_) | PlannedState::Planned(_), _) => return Err(twice(&path)),
+            (PlannedState::There(_) | PlannedState::Planned(_), _) => {
+                return Err(changed_twice(&path));
+            }
         };
         self.keep(Before::Moved { from: old_path.clone(), to: path.clone() })?;
         self.planned.insert(old_path.0, None);
@@ -170,7 +172,7 @@ impl Stage<'_> {
     ) -> Result<(), FileError> {
         match known {
             ModeTarget::Content(digest) => {
-                self.keep(Before::Same { path: spot.path(), was: old.past(), digest })
+                self.keep(Before::Same { path: spot.path(), was: old.inode_state(), digest })
             }
             ModeTarget::Directory => self.keep_seen(spot, old),
         }

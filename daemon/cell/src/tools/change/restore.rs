@@ -11,7 +11,7 @@ use super::{
     revert,
     seen::EntryMetadata,
     spot::{EntryLocation, LinkHandling},
-    stage::{PlannedState, Stage, twice},
+    stage::{PlannedState, Stage, changed_twice},
     target::{read_all, trimmed},
     write::place,
 };
@@ -200,7 +200,7 @@ fn put(
             let why = "it was a FIFO, socket or device, which can not be created again";
             Err(invalid(&spot.path(), why).into())
         }
-        (_, PlannedState::Planned(_)) => Err(twice(&spot.path()).into()),
+        (_, PlannedState::Planned(_)) => Err(changed_twice(&spot.path()).into()),
         (State::Absent, PlannedState::Absent) => Ok(()),
         (State::Absent, PlannedState::There(_)) => clear(stage, channel, spot, node, force),
         (State::File { .. }, _) => {
@@ -262,7 +262,7 @@ fn clear(
 ) -> Result<(), Stop> {
     let seen = match node {
         PlannedState::Absent => return Ok(()),
-        PlannedState::Planned(_) => return Err(twice(&spot.path()).into()),
+        PlannedState::Planned(_) => return Err(changed_twice(&spot.path()).into()),
         PlannedState::There(seen) => seen,
     };
     if seen.kind() != FileType::Directory {
@@ -323,7 +323,7 @@ fn rename(
         (PlannedState::There(seen), Force::No) => {
             return Err(conflict(new, Some(&seen), None).into());
         }
-        (PlannedState::Planned(_), _) => return Err(twice(&new.path()).into()),
+        (PlannedState::Planned(_), _) => return Err(changed_twice(&new.path()).into()),
     }
     stage.parents(new)?;
     stage.rename(old, node, new, PlannedState::Absent)?;

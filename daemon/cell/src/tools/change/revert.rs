@@ -14,7 +14,7 @@ use super::{
 use crate::tools::{refused, refused_io};
 use palisade_plan::{
     cell::FileError,
-    change::{EffectKind, Past, Print},
+    change::{EffectKind, InodeState, Print},
 };
 use rustix::{
     fs::{FileType, OFlags},
@@ -30,7 +30,7 @@ const PIECE: usize = 256 * 1024;
 pub(super) fn revert(
     stage: &mut Stage<'_>,
     spot: &EntryLocation,
-    was: Past,
+    was: InodeState,
 ) -> Result<(), FileError> {
     let now = match stage.look(spot)? {
         PlannedState::There(now) if now.kind() == FileType::RegularFile && now.size >= was.size => {
@@ -66,7 +66,7 @@ fn cut(
     stage: &mut Stage<'_>,
     spot: &EntryLocation,
     now: &EntryMetadata,
-    was: Past,
+    was: InodeState,
 ) -> Result<(), FileError> {
     let path = spot.path();
     stage.note(b"cut", &path, None);
@@ -81,7 +81,7 @@ fn cut(
             (Print::File { mode: was.mode, digest }, Some(tail))
         }
         Err(Errno::ACCESS) => {
-            let Past { size, mtime, .. } = was;
+            let InodeState { size, mtime, .. } = was;
             (Print::Node { dev: now.dev, ino: now.ino, size, mtime }, None)
         }
         Err(error) => return Err(refused("read", &path, error)),

@@ -1,7 +1,7 @@
 //! The metadata of a directory entry, enough to tell later whether it is still the same. Runs in
 //! the cell.
 
-use palisade_plan::change::{Past, Print, State, Version};
+use palisade_plan::change::{InodeState, Print, State, Version};
 use rustix::fs::{FileType, Stat, Statx};
 
 /// The metadata of an entry when it was examined.
@@ -103,8 +103,8 @@ impl EntryMetadata {
     }
 
     /// Returns what must be restored if the entry stays the same file.
-    pub(super) const fn past(&self) -> Past {
-        Past { mode: self.mode(), size: self.size, mtime: self.mtime }
+    pub(super) const fn inode_state(&self) -> InodeState {
+        InodeState { mode: self.mode(), size: self.size, mtime: self.mtime }
     }
 
     /// Returns `true` if the entry's owner has no permission to read it.

@@ -425,7 +425,7 @@ fn advance(way: &mut Vec<u8>, name: &[u8]) {
 }
 
 /// Returns the error for a path that a call would change twice.
-pub(super) fn twice(path: &Path) -> FileError {
+pub(super) fn changed_twice(path: &Path) -> FileError {
     let message = format!("{} is changed twice by one call: use two calls", shown(path));
     failure(FileErrorKind::Invalid, None, message)
 }

@@ -80,7 +80,7 @@ pub(super) fn file(
         };
         match seen.kind() {
             FileType::RegularFile => return Ok((spot, node)),
-            FileType::Symlink => spot = behind(stage, path, &spot)?,
+            FileType::Symlink => spot = follow_link(stage, path, &spot)?,
             kind @ (FileType::Directory
             | FileType::Fifo
             | FileType::Socket
@@ -104,7 +104,7 @@ pub(super) fn refuse_ours(path: &Path, spot: &EntryLocation) -> Result<(), FileE
 }
 
 /// Returns the spot that the link at a spot points to.
-fn behind(
+fn follow_link(
     stage: &mut Stage<'_>,
     path: &Path,
     spot: &EntryLocation,

@@ -5,7 +5,7 @@ use super::{
     incoming::MessageReceiver,
     seen::EntryMetadata,
     spot::EntryLocation,
-    stage::{PlannedState, Stage, twice},
+    stage::{PlannedState, Stage, changed_twice},
     target::{self, FilePurpose, FinalLink, Readable, open_old, read_all, too_large},
 };
 use crate::tools::{Stop, failure, refused, refused_io, shown};
@@ -46,7 +46,7 @@ pub(super) fn write(
             Some((seen, file, readable))
         }
         (_, PlannedState::Absent) => None,
-        (_, PlannedState::Planned(_)) => return Err(twice(path).into()),
+        (_, PlannedState::Planned(_)) => return Err(changed_twice(path).into()),
     };
     let like = old.as_ref().map_or(FileAttributes::New, |(seen, ..)| FileAttributes::Old(*seen));
     let mut fresh = stage.fresh(&spot, like)?;
@@ -183,7 +183,7 @@ pub(super) fn present(
     let seen = match node {
         PlannedState::There(seen) => seen,
         PlannedState::Absent => return Err(refused("edit", path, Errno::NOENT)),
-        PlannedState::Planned(_) => return Err(twice(path)),
+        PlannedState::Planned(_) => return Err(changed_twice(path)),
     };
     if seen.size > stage.change.most {
         return Err(too_large(path, seen.size, stage.change.most));
@@ -207,7 +207,7 @@ pub(super) fn edit(stage: &mut Stage<'_>, edits: &FileEdits) -> Result<(), FileE
             every: if edit.all { ReplaceCount::All } else { ReplaceCount::Once },
         })
         .collect();
-    let new = palisade_edits::edit(&old, &list).map_err(|error| misfit(path, &error))?;
+    let new = palisade_edits::edit(&old, &list).map_err(|error| edit_failure(path, &error))?;
     let (fresh, facts) = written(stage, &spot, FileAttributes::Old(seen), &new)?;
     let real = spot.path();
     stage.compare(Some((&real, &old)), Some((&real, &new)));
@@ -215,7 +215,7 @@ pub(super) fn edit(stage: &mut Stage<'_>, edits: &FileEdits) -> Result<(), FileE
     place(stage, &spot, node, fresh, facts, EffectKind::Edited)
 }
 
-fn misfit(path: &Path, error: &EditError) -> FileError {
+fn edit_failure(path: &Path, error: &EditError) -> FileError {
     let kind = match error {
         EditError::NoMatch { .. } | EditError::Ambiguous { .. } => FileErrorKind::NoMatch,
         EditError::Empty | EditError::EmptyOld { .. } | EditError::Same { .. } => {

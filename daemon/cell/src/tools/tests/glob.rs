@@ -3,7 +3,7 @@
 use crate::tools::testing::{Broker, failed};
 use palisade_plan::{
     cell::{FileErrorKind, FileReply, FileRequest},
-    search::{Choice, Glob, Globbed},
+    search::{Choice, Glob, GlobResult},
 };
 use rustix::fs::{CWD, Mode};
 use std::{
@@ -17,13 +17,13 @@ fn asked(broker: &Broker, glob: &str) -> Glob {
     Glob { path: broker.path(""), choice, limit: 100 }
 }
 
-fn glob(broker: &Broker, request: Glob) -> Globbed {
+fn glob(broker: &Broker, request: Glob) -> GlobResult {
     let reply = broker.answer(&FileRequest::Glob(Box::new(request)));
     let FileReply::Globbed(found) = reply else { panic!("{reply:?}") };
     *found
 }
 
-fn names(found: &Globbed) -> Vec<String> {
+fn names(found: &GlobResult) -> Vec<String> {
     found.files.iter().map(|file| String::from_utf8_lossy(&file.path.0).into_owned()).collect()
 }
 

@@ -4,7 +4,7 @@ use crate::tools::testing::{Broker, deleted, failed};
 use palisade_plan::{
     Path,
     cell::{FileErrorKind, FileReply, FileRequest},
-    search::{Choice, Grep, Grepped, Hits, Line, Skipped, Syntax, Wanted},
+    search::{Choice, Grep, GrepResult, Hits, Line, SearchReport, SkippedFiles, Syntax},
 };
 use rustix::fs::{CWD, Mode};
 use std::{
@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-const LINES: Wanted = Wanted::Lines { before: 0, after: 0 };
+const LINES: SearchReport = SearchReport::Lines { before: 0, after: 0 };
 
 fn asked(broker: &Broker, pattern: &str) -> Grep {
     Grep {
@@ -32,7 +32,7 @@ fn asked(broker: &Broker, pattern: &str) -> Grep {
     }
 }
 
-fn grep(broker: &Broker, grep: Grep) -> Grepped {
+fn grep(broker: &Broker, grep: Grep) -> GrepResult {
     let reply = broker.answer(&FileRequest::Grep(Box::new(grep)));
     let FileReply::Grepped(found) = reply else { panic!("{reply:?}") };
     *found
@@ -45,7 +45,7 @@ fn write(broker: &Broker, name: &str, text: impl AsRef<[u8]>) {
 }
 
 /// Formats matches as `path:line:text`, and context as `path-line-text`.
-fn shown(found: &Grepped) -> Vec<String> {
+fn shown(found: &GrepResult) -> Vec<String> {
     let line = |hits: &Hits, line: &Line| {
         let mark = if line.matches { ':' } else { '-' };
         let (path, text) =
@@ -55,7 +55,7 @@ fn shown(found: &Grepped) -> Vec<String> {
     found.files.iter().flat_map(|hits| hits.lines.iter().map(move |one| line(hits, one))).collect()
 }
 
-fn names(found: &Grepped) -> Vec<String> {
+fn names(found: &GrepResult) -> Vec<String> {
     found.files.iter().map(|hits| String::from_utf8_lossy(&hits.path.0).into_owned()).collect()
 }
 
@@ -71,7 +71,7 @@ fn lines_are_found_in_the_order_of_paths() {
         [".hidden:1:a needle", "a/z.txt:1:needle", "a/z.txt:3:needle again", "b.txt:2:two needle"];
     assert_eq!(shown(&found), expected);
     assert_eq!((found.total_files, found.total_lines, found.searched), (3, 4, 4));
-    assert_eq!((found.skipped, found.more), (Skipped::default(), false));
+    assert_eq!((found.skipped, found.more), (SkippedFiles::default(), false));
     assert_eq!(found.files[2].lines[0].column, Some(5));
     assert_eq!(
         found.real,
@@ -111,11 +111,12 @@ fn what_the_first_lines_are_does_not_depend_on_threads() {
         assert_eq!(shown(&found), all[..limit as usize]);
         assert_eq!((found.total_files, found.total_lines), (300, 900));
     }
-    let files = grep(&broker, Grep { limit: 5, wanted: Wanted::Files, ..asked(&broker, "needle") });
+    let files =
+        grep(&broker, Grep { limit: 5, wanted: SearchReport::Files, ..asked(&broker, "needle") });
     assert_eq!((files.files.len(), files.total_files), (5, 300));
     assert_eq!(names(&files), ["00/000", "00/017", "00/034", "00/051", "00/068"]);
     let counts =
-        grep(&broker, Grep { limit: 2, wanted: Wanted::Counts, ..asked(&broker, "needle") });
+        grep(&broker, Grep { limit: 2, wanted: SearchReport::Counts, ..asked(&broker, "needle") });
     assert_eq!(counts.files.iter().map(|hits| hits.count).collect::<Vec<_>>(), [3, 3]);
     assert_eq!(counts.total_lines, 900);
 }
@@ -124,7 +125,7 @@ fn what_the_first_lines_are_does_not_depend_on_threads() {
 fn lines_around_come_along_and_no_more_than_that() {
     let broker = Broker::new();
     write(&broker, "f", "1\n2\nhit 3\n4\n5\n6\n7\nhit 8\nhit 9\n10\n11\n");
-    let wanted = Wanted::Lines { before: 1, after: 1 };
+    let wanted = SearchReport::Lines { before: 1, after: 1 };
     let found = grep(&broker, Grep { wanted, ..asked(&broker, "hit") });
     let all = ["f-2-2", "f:3:hit 3", "f-4-4", "f-7-7", "f:8:hit 8", "f:9:hit 9", "f-10-10"];
     assert_eq!(shown(&found), all);
@@ -237,7 +238,7 @@ fn what_is_no_text_or_can_not_be_read_is_counted_and_nothing_waits() {
     symlink("/etc", broker.path("etc").as_path()).unwrap();
     let found = grep(&broker, asked(&broker, "needle|root"));
     assert_eq!(names(&found), ["text", "utf16"]);
-    assert_eq!(found.skipped, Skipped { binary: 2, large: 1, unreadable: 2 });
+    assert_eq!(found.skipped, SkippedFiles { binary: 2, large: 1, unreadable: 2 });
     assert_eq!((found.searched, found.more), (2, false));
     for name in ["fifo", "socket", "zero"] {
         let request = Grep { path: broker.path(name), ..asked(&broker, "x") };

@@ -6,7 +6,7 @@ use palisade_plan::{
     cell::{Contents, FileErrorKind, FileReply, FileRequest, Link, Part},
     change::{Act, FileEdits, Replacement, WriteMode},
     names::{NameList, Names},
-    search::{Choice, Glob, Grep, Syntax, Wanted},
+    search::{Choice, Glob, Grep, SearchReport, Syntax},
 };
 use std::{fs, os::unix::fs::symlink};
 
@@ -93,7 +93,7 @@ fn no_list_and_no_search_shows_it() {
             syntax: Syntax::Literal,
             case_insensitive: false,
             multiline: false,
-            wanted: Wanted::Files,
+            wanted: SearchReport::Files,
             limit: 99,
             most: 1 << 20,
         };

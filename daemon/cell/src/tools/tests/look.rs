@@ -3,7 +3,9 @@
 use super::super::testing::{Broker, failed};
 use palisade_plan::{
     Path,
-    cell::{Contents, EntryKind, FileErrorKind, FileReply, FileRequest, LOOK_BYTES, Link, Looked},
+    cell::{
+        Contents, EntryDetails, EntryKind, FileErrorKind, FileReply, FileRequest, LOOK_BYTES, Link,
+    },
 };
 use std::{fs, os::unix::fs::symlink};
 
@@ -12,7 +14,7 @@ fn look_with(broker: &Broker, path: &Path, link: Link, head: u32) -> FileReply {
     broker.ask(&FileRequest::Look { path: path.clone(), link, contents })
 }
 
-fn look(broker: &Broker, name: &str, link: Link) -> Option<Looked> {
+fn look(broker: &Broker, name: &str, link: Link) -> Option<EntryDetails> {
     let reply = look_with(broker, &broker.path(name), link, 4);
     let FileReply::Looked { found, .. } = reply else { panic!("{reply:?}") };
     found.map(|looked| *looked)
@@ -37,7 +39,7 @@ fn a_file_has_its_size_head_and_digest() {
     let (path, link) = (broker.path("f"), Link::Target);
     let request = FileRequest::Look { path, link, contents: Contents::Closed };
     let FileReply::Looked { found: Some(closed), .. } = broker.ask(&request) else { panic!() };
-    assert_eq!(*closed, Looked { digest: None, head: Vec::new(), ..looked });
+    assert_eq!(*closed, EntryDetails { digest: None, head: Vec::new(), ..looked });
     assert_eq!(broker.names(), ["f"]);
 }
 

@@ -3,7 +3,7 @@
 use crate::tools::testing::Broker;
 use palisade_plan::{
     Path,
-    cell::{CHUNK, FileErrorKind, FileReply, Made, Part},
+    cell::{CHUNK, Conversion, FileErrorKind, FileReply, Part},
 };
 use rustix::{fs::Mode, io::Errno};
 use std::{
@@ -38,7 +38,13 @@ fn a_file_is_read_whole_with_its_mode() {
         let size = size as u64;
         assert_eq!(
             reply,
-            FileReply::Read { bytes: size, size, complete: true, mode: 0o640, made: Made::AsIs }
+            FileReply::Read {
+                bytes: size,
+                size,
+                complete: true,
+                mode: 0o640,
+                made: Conversion::AsIs
+            }
         );
     }
 }
@@ -53,7 +59,7 @@ fn an_empty_file_is_empty() {
     assert_eq!(data, b"");
     assert_eq!(
         reply,
-        FileReply::Read { bytes: 0, size: 0, complete: true, mode: 0o600, made: Made::AsIs }
+        FileReply::Read { bytes: 0, size: 0, complete: true, mode: 0o600, made: Conversion::AsIs }
     );
 }
 

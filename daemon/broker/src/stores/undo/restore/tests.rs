@@ -50,7 +50,7 @@ fn moved(from: &str, to: &str) -> PriorState {
 
 /// Returns an entry for a file that was changed in place.
 fn same(at: &str, size: u64, digest: u8) -> PriorState {
-    let was = Past { mode: 0o644, size, mtime: (0, 0) };
+    let was = InodeState { mode: 0o644, size, mtime: (0, 0) };
     let before = Before::Same { path: path(at), was, digest: Some([digest; 32]) };
     PriorState { before, pieces: Vec::new(), digest: [0; 32] }
 }

@@ -196,7 +196,7 @@ async fn torn_anywhere_it_is_never_taken_for_whole() {
     let call = keep(&place.undos, "s1", b"0123456789", ROOM).await.unwrap();
     let path = place.directory.path().join(call.as_str());
     let whole = fs::read(&path).unwrap();
-    let record = record::read(&path, &record::glance(&path).unwrap().head).unwrap();
+    let record = record::read(&path, &record::read_summary(&path).unwrap().head).unwrap();
     let head = record.head.clone();
     let mut ends = [0; 3];
     // The end of the file only says whether the record may be deleted.
@@ -303,8 +303,9 @@ async fn records_of_own_work_are_counted_and_losses_are_not() {
 #[tokio::test]
 async fn a_new_file_is_own_work_and_a_record_without_its_end_is_a_loss() {
     let place = place();
-    let glance =
-        |call: &CallId| record::glance(&place.directory.path().join(call.as_str())).unwrap().holds;
+    let glance = |call: &CallId| {
+        record::read_summary(&place.directory.path().join(call.as_str())).unwrap().holds
+    };
     let own = keep_own(&place.undos, "s1", b"x", ROOM).await.unwrap();
     let lost = keep(&place.undos, "s1", b"x", ROOM).await.unwrap();
     assert_eq!((glance(&own), glance(&lost)), (DeletionLoss::OwnWork, DeletionLoss::Loss));
@@ -505,7 +506,7 @@ async fn without_a_directory_nothing_is_kept_and_so_nothing_changed() {
 fn what_an_earlier_build_kept_is_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/earlier/undo");
     let path = fs::read_dir(directory).unwrap().next().unwrap().unwrap().path();
-    let RecordSummary { head, bytes, holds } = record::glance(&path).unwrap();
+    let RecordSummary { head, bytes, holds } = record::read_summary(&path).unwrap();
     assert_eq!(holds, DeletionLoss::Loss, "it says nothing of itself");
     assert_eq!((head.uid, head.tool.as_str(), bytes), (4242, "write_file", 4096));
     assert_eq!(head.workspace, RawPath::from("/tmp/palisade-earlier/workspace"));

@@ -13,7 +13,7 @@ use palisade_plan::{
     Path,
     cell::FileError,
     change::{Effect, Print},
-    evidence::{Earlier, EarlierKind, GitEvidence, NewCopy, git_directory},
+    evidence::{EarlierEntry, EarlierKind, GitEvidence, NewCopy, git_directory},
 };
 use rustix::fs::FileType;
 use std::{
@@ -28,7 +28,7 @@ const MOST_BYTES: u64 = 512 * 1024 * 1024;
 const MOST_FILES: usize = 100_000;
 
 /// Notes, for each renamed file, whether git ignores it at its new path.
-pub(super) fn note_ignored(trees: &Trees, earlier: &mut [Earlier]) {
+pub(super) fn note_ignored(trees: &Trees, earlier: &mut [EarlierEntry]) {
     let mut ignore = IgnoreRules::new(trees.after());
     for place in earlier.iter_mut().filter_map(|one| one.moved_to.as_mut()) {
         if let Some(way) = relative(&place.path.0, &trees.top) {
@@ -47,7 +47,7 @@ fn is_ignored(ignore: &mut IgnoreRules<'_>, way: &[u8]) -> bool {
 pub(super) fn find(
     trees: &Trees,
     effects: &[Effect],
-    earlier: &mut [Earlier],
+    earlier: &mut [EarlierEntry],
     lost: &[LostEntry],
 ) -> Vec<NewCopy> {
     let mut left = MOST_BYTES;
@@ -92,7 +92,7 @@ pub(super) fn find(
 }
 
 /// Returns `true` if nothing is known yet that preserves a file's bytes.
-fn is_open(earlier: &Earlier) -> bool {
+fn is_open(earlier: &EarlierEntry) -> bool {
     let is_kept = match &earlier.git {
         GitEvidence::WorkingTree(tree) => {
             tree.ignored.is_some() || (tree.commit.is_some() && !tree.stays_tracked)

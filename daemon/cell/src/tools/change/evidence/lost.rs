@@ -5,7 +5,7 @@ use crate::tools::{failure, split};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
-    evidence::{Earlier, EarlierKind, GitEvidence, NewPlace},
+    evidence::{EarlierEntry, EarlierKind, GitEvidence, NewPlace},
 };
 use rustix::fs::{AtFlags, FileType};
 
@@ -41,7 +41,7 @@ impl LostEntry {
         stat.map_or(1, |stat| stat.st_nlink)
     }
 
-    pub(super) fn evidence(&self) -> Earlier {
+    pub(super) fn evidence(&self) -> EarlierEntry {
         let kind = match (self.entries, self.seen.kind()) {
             (_, FileType::RegularFile) if self.attributes => EarlierKind::Attributes,
             (Some(entries), _) => EarlierKind::Tree { entries },
@@ -57,7 +57,7 @@ impl LostEntry {
                 | FileType::Unknown,
             ) => EarlierKind::Other,
         };
-        Earlier {
+        EarlierEntry {
             path: self.spot.path(),
             kind,
             version: self.seen.version(),

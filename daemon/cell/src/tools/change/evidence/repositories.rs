@@ -12,8 +12,8 @@ use super::{
 use palisade_plan::{
     Path,
     evidence::{
-        ConfigurationChange, Earlier, EarlierKind, GitEvidence, RepositoryChange, RepositoryLoss,
-        WorkingTreeEvidence, git_directory,
+        ConfigurationChange, EarlierEntry, EarlierKind, GitEvidence, RepositoryChange,
+        RepositoryLoss, WorkingTreeEvidence, git_directory,
     },
 };
 use palisade_repository::{
@@ -38,7 +38,7 @@ pub(super) struct Repositories<'a> {
     is_made: bool,
     /// The repositories in which something changes, by directory.
     changed: ChangedRepositories,
-    /// Those of them in which objects are changed or deleted.
+    /// The changed repositories in which objects are changed or deleted.
     objects: BTreeSet<Vec<u8>>,
     /// The top of the repository for each directory of a working tree, if there is one.
     tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
@@ -115,7 +115,7 @@ impl<'a> Repositories<'a> {
     }
 
     /// Asks git which of the bytes it keeps.
-    pub(super) fn ask_git(&mut self, earlier: &mut [Earlier], lost: &[LostEntry]) {
+    pub(super) fn ask_git(&mut self, earlier: &mut [EarlierEntry], lost: &[LostEntry]) {
         for (top, tree) in &self.working_trees {
             let Some(tree) = tree else { continue };
             let git_dir = self.trees.path(&git_dir_of(top));
@@ -351,7 +351,7 @@ pub(super) fn in_repository<'w>(top: &[u8], way: &'w [u8]) -> &'w [u8] {
 }
 
 /// Returns the path of a lost file, relative to the workspace.
-pub(super) fn way_of(lost: &LostEntry, top: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn lost_path(lost: &LostEntry, top: &[u8]) -> Option<Vec<u8>> {
     let Path(path) = lost.spot.path();
     relative(&path, top).map(<[u8]>::to_vec)
 }

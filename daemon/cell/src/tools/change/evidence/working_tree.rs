@@ -4,7 +4,7 @@
 use super::{
     super::settle::content,
     lost::LostEntry,
-    repositories::{in_repository, way_of},
+    repositories::{in_repository, lost_path},
     trees::{self, Trees},
 };
 use palisade_repository::{
@@ -77,8 +77,10 @@ impl WorkingTree {
     /// Notes for each file a reachable commit that has its bytes.
     pub(super) fn ask(&self, trees: &Trees, wanted: Vec<(&mut Option<String>, &LostEntry)>) {
         let Some(LaterState { repository, tips, .. }) = &self.later else { return };
-        let ways: Vec<Vec<u8>> =
-            wanted.iter().map(|(_, lost)| way_of(lost, &trees.top).unwrap_or_default()).collect();
+        let ways: Vec<Vec<u8>> = wanted
+            .iter()
+            .map(|(_, lost)| lost_path(lost, &trees.top).unwrap_or_default())
+            .collect();
         let queries = wanted.iter().zip(&ways).map(|((_, lost), way)| {
             let (file_type, content) = content_of(lost);
             ContentQuery { path: in_repository(&self.top, way), file_type, content }

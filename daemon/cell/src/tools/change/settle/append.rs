@@ -16,7 +16,7 @@ use super::{
     resolve::StepProgress,
     staging::Staging,
 };
-use palisade_plan::{Durable, cell::FileError, change::Past};
+use palisade_plan::{Durable, cell::FileError, change::InodeState};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -45,7 +45,7 @@ pub(in super::super) struct Append {
     pub(in super::super) staging: Rc<Staging>,
     pub(in super::super) old: EntryMetadata,
     /// The size, mode and time of the file after the step.
-    pub(in super::super) new: Past,
+    pub(in super::super) new: InodeState,
 }
 
 impl Append {
@@ -63,7 +63,7 @@ impl Append {
         let tail = open_aside(self.staging.dir()?, &self.source.aside)?;
         let mut added = 0;
         let done = add(&file, tail, &mut added)
-            .and_then(|()| dress(&file, self.new, self.staging.durable()));
+            .and_then(|()| set_mode_and_time(&file, self.new, self.staging.durable()));
         let Self { spot, old, .. } = self;
         let end = old.size + added;
         let appended = TakenStep::Appended { spot, old, end };
@@ -106,7 +106,7 @@ pub(in super::super) fn add(
 }
 
 /// Sets the final mode and time of a file, after its new content has reached the disk if it must.
-fn dress(file: &File, new: Past, durable: Durable) -> io::Result<()> {
+fn set_mode_and_time(file: &File, new: InodeState, durable: Durable) -> io::Result<()> {
     let now = EntryMetadata::from(&rustix::fs::fstat(file)?);
     match durable {
         Durable::No => {}
@@ -127,7 +127,7 @@ pub(in super::super) fn cut(
     spot: &EntryLocation,
     id: (u64, u64),
     end: u64,
-    was: Past,
+    was: InodeState,
 ) -> Result<(), Errno> {
     let handle = spot.handle()?;
     let now = EntryMetadata::from(&rustix::fs::fstat(&handle)?);
@@ -154,7 +154,7 @@ pub(super) fn standing(
     spot: &EntryLocation,
     aside: (impl AsFd, &[u8]),
     ino: u64,
-    (old, new): (&Past, &Past),
+    (old, new): (&InodeState, &InodeState),
 ) -> StepProgress {
     let Some(now) = spot.look().ok().flatten().filter(|now| now.ino == ino) else {
         return StepProgress::Foreign;

@@ -21,7 +21,7 @@ use std::{
 const PIECE: usize = 128 * 1024;
 
 /// The prefix of the attributes that overlayfs uses for its own marks.
-const MARKS: &[u8] = b"user.overlay.";
+const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
 
 /// The maximum size of the list of extended attributes, or of one value.
 const MOST_ATTRIBUTE: usize = 64 * 1024;
@@ -180,7 +180,7 @@ pub(in super::super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Er
     }
     let mut found = Vec::new();
     for name in names.split(|byte| *byte == 0) {
-        if !name.starts_with(b"user.") || name.starts_with(MARKS) {
+        if !name.starts_with(b"user.") || name.starts_with(OVERLAY_ATTRIBUTES) {
             continue;
         }
         let mut value = Vec::with_capacity(MOST_ATTRIBUTE);

@@ -192,7 +192,7 @@ fn regular(
     let made = File::from(made);
     let digest = fill(&from, &made, part.seen.size);
     let digest = digest.map_err(|e| refused_io("write", part.path, &e))?;
-    dress(&from, &made, part.seen, owner).map_err(|e| refused("write", part.path, e))?;
+    copy_metadata(&from, &made, part.seen, owner).map_err(|e| refused("write", part.path, e))?;
     let stat = rustix::fs::fstat(&from).map_err(|e| refused("look at", part.path, e))?;
     if stat.st_nlink > 1 {
         staging.links.borrow_mut().insert(part.seen.id(), (name.to_vec(), digest));
@@ -238,7 +238,7 @@ fn add_hole(hash: &mut Sha256, mut bytes: u64) {
 }
 
 /// Gives a copy the owner, mode, attributes and time of its original.
-fn dress(
+fn copy_metadata(
     from: &File,
     to: &File,
     seen: &EntryMetadata,

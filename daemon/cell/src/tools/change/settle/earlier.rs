@@ -53,7 +53,7 @@ pub(in super::super) fn note(
                 let Ok(dir) = spot.dir() else { continue };
                 // An entry that can not be read any more counts as changed from outside.
                 let met = each(&dir, &spot.name, &spot.path(), None, |part: &TreeEntry<'_>| {
-                    if is_kept_apart(layers, spot, part) {
+                    if separate_from_workspace(layers, spot, part) {
                         let version = part.seen.version();
                         committed.insert(part.path.clone(), CommittedPath { version, whole: true });
                     }
@@ -84,7 +84,7 @@ pub(in super::super) fn note(
 /// program goes on with its own directory, so what the workspace now has there must not show
 /// through. A directory that can not be made opaque is not recorded, and the next commit is
 /// refused.
-fn is_kept_apart(layers: &Layers, spot: &EntryLocation, part: &TreeEntry<'_>) -> bool {
+fn separate_from_workspace(layers: &Layers, spot: &EntryLocation, part: &TreeEntry<'_>) -> bool {
     if part.seen.kind() != FileType::Directory {
         return true;
     }

@@ -123,7 +123,7 @@ impl CommitPlanner<'_, '_> {
             rest,
             staging: Rc::clone(&self.staging),
             old: *old,
-            new: new.past(),
+            new: new.inode_state(),
         };
         self.stage.plan(path, Some(FileType::RegularFile), Step::Append(Box::new(step)))
     }

@@ -121,29 +121,41 @@ fn entry(step: &Step, staging: &Staging) -> io::Result<JournalEntry> {
             let aside = source.aside.clone();
             let new = node(staging.dir()?, &aside)?.ok_or(Errno::NOENT)?;
             let old = old.as_ref().map(|(old, _)| old.ino);
-            JournalEntry::Place { path: way(spot), aside, new, old, late: source.late.clone() }
+            JournalEntry::Place {
+                path: relative_path(spot),
+                aside,
+                new,
+                old,
+                late: source.late.clone(),
+            }
         }
         Step::Take { spot, old, kept, beside, .. } => JournalEntry::Take {
-            path: way(spot),
+            path: relative_path(spot),
             kept: kept.clone(),
             beside: beside.clone().into_bytes(),
             old: old.ino,
         },
         Step::Move { from, to, old } => {
             let ino = old.as_ref().map_or(0, |old| old.ino);
-            JournalEntry::Move { from: way(from), to: way(to), ino }
+            JournalEntry::Move { from: relative_path(from), to: relative_path(to), ino }
         }
-        Step::Mode { spot, old, mode } => {
-            JournalEntry::Mode { path: way(spot), ino: old.ino, old: old.mode(), new: *mode }
-        }
-        Step::Touch { spot, old, mtime } => {
-            JournalEntry::Touch { path: way(spot), ino: old.ino, old: old.mtime, new: *mtime }
-        }
+        Step::Mode { spot, old, mode } => JournalEntry::Mode {
+            path: relative_path(spot),
+            ino: old.ino,
+            old: old.mode(),
+            new: *mode,
+        },
+        Step::Touch { spot, old, mtime } => JournalEntry::Touch {
+            path: relative_path(spot),
+            ino: old.ino,
+            old: old.mtime,
+            new: *mtime,
+        },
         Step::Append(append) => JournalEntry::Append {
-            path: way(&append.spot),
+            path: relative_path(&append.spot),
             aside: append.source.aside.clone(),
             ino: append.old.ino,
-            old: append.old.past(),
+            old: append.old.inode_state(),
             new: append.new,
         },
         Step::MakeDir { .. }
@@ -159,7 +171,7 @@ fn entry(step: &Step, staging: &Staging) -> io::Result<JournalEntry> {
 }
 
 /// Returns the path of a spot relative to the workspace.
-fn way(spot: &EntryLocation) -> Vec<u8> {
+fn relative_path(spot: &EntryLocation) -> Vec<u8> {
     if spot.way.is_empty() {
         return spot.name.clone();
     }

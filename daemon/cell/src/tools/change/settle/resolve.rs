@@ -10,9 +10,9 @@ use super::{
         act::{exchange, set_mode, set_time},
         incoming::MessageReceiver,
         names::{is_ours, rename_new},
+        report::{self, refuse_many},
         seen::EntryMetadata,
         spot::{Dir, DirHandle, EntryLocation, LinkHandling, look},
-        told::{self, refuse_many},
         tree,
     },
     append, journal,
@@ -86,16 +86,16 @@ pub(in super::super) fn resolve(
     let evidence = Box::<Evidence>::default();
     let prepared = Prepared { effects, digest, diff, diff_complete, conflicts, evidence };
     refuse_many(&prepared.effects, &[])?;
-    incoming.channel.send_all(&told::prepared(prepared))?;
+    incoming.channel.send_all(&report::prepared(prepared))?;
     incoming.decision()?;
     if begun.is_none() {
         cuts.retain(|cut| cut.entries.iter().all(|entry| cut.effect(entry).is_none()));
     }
     let mut changed = Changed::default();
     for cut in cuts {
-        cut.take_back(&mut changed)?;
+        cut.roll_back(&mut changed)?;
     }
-    Ok(incoming.channel.send_all(&told::changed(changed))?)
+    Ok(incoming.channel.send_all(&report::changed(changed))?)
 }
 
 fn find(view: &View) -> Result<Vec<InterruptedCommit<'_>>, FileError> {
@@ -153,20 +153,20 @@ impl InterruptedCommit<'_> {
     }
 
     /// Returns the inode of a name in the staging directory.
-    fn aside(&self, name: &[u8]) -> Option<u64> {
+    fn staged_inode(&self, name: &[u8]) -> Option<u64> {
         if name.contains(&b'/') { None } else { ino(&self.dir, name) }
     }
 
     /// Returns the name in the staging directory of an entry that was replaced or deleted.
-    fn waits(&self, name: &[u8], old: u64) -> Option<Vec<u8>> {
+    fn staged_name(&self, name: &[u8], old: u64) -> Option<Vec<u8>> {
         let second = [name, b".old"].concat();
-        [name.to_vec(), second].into_iter().find(|name| self.aside(name) == Some(old))
+        [name.to_vec(), second].into_iter().find(|name| self.staged_inode(name) == Some(old))
     }
 
-    fn standing(&self, entry: &JournalEntry) -> StepProgress {
+    fn progress(&self, entry: &JournalEntry) -> StepProgress {
         match entry {
             JournalEntry::Place { path, aside, new, old: Some(old), .. } => {
-                match (self.waits(aside, *old), self.seen(path)) {
+                match (self.staged_name(aside, *old), self.seen(path)) {
                     (None, _) => StepProgress::Before,
                     (Some(_), Some(now)) if is_left(&now, new) => StepProgress::After,
                     // Interrupted between two renames, on a file system that can not exchange two
@@ -176,7 +176,7 @@ impl InterruptedCommit<'_> {
                 }
             }
             JournalEntry::Place { path, aside, new, old: None, .. } => {
-                match (self.aside(aside), self.seen(path)) {
+                match (self.staged_inode(aside), self.seen(path)) {
                     (Some(waiting), _) if waiting == new.ino => StepProgress::Before,
                     (_, Some(now)) if is_left(&now, new) => StepProgress::After,
                     (_, _) => StepProgress::Foreign,
@@ -184,7 +184,7 @@ impl InterruptedCommit<'_> {
             }
             JournalEntry::Take { path, kept, beside, old } => {
                 match (
-                    self.aside(kept) == Some(*old) || self.is_beside(path, beside, *old),
+                    self.staged_inode(kept) == Some(*old) || self.is_beside(path, beside, *old),
                     self.seen(path),
                 ) {
                     (false, _) => StepProgress::Before,
@@ -224,7 +224,7 @@ impl InterruptedCommit<'_> {
 
     /// Returns the effect of rolling a step back; `None` if there is nothing to roll back.
     fn effect(&self, entry: &JournalEntry) -> Option<Effect> {
-        if self.standing(entry) != StepProgress::After {
+        if self.progress(entry) != StepProgress::After {
             return None;
         }
         let (way, kind) = match entry {
@@ -252,10 +252,10 @@ impl InterruptedCommit<'_> {
     }
 
     /// Rolls all steps back, last one first.
-    fn take_back(self, changed: &mut Changed) -> Result<(), FileError> {
+    fn roll_back(self, changed: &mut Changed) -> Result<(), FileError> {
         let mut foreign = Vec::new();
         for entry in self.entries.iter().rev() {
-            let standing = self.standing(entry);
+            let standing = self.progress(entry);
             let effect = self.effect(entry);
             let done = match standing {
                 StepProgress::Before => continue,
@@ -282,7 +282,7 @@ impl InterruptedCommit<'_> {
                 self.reopen(&spot, new, late);
                 let dir = spot.dir()?;
                 let there = journal::node(&dir, &spot.name)?;
-                match (old.and_then(|old| self.waits(aside, old)), there) {
+                match (old.and_then(|old| self.staged_name(aside, old)), there) {
                     (None, Some(there)) if there == *new => {
                         rename_new((&dir, &spot.name), (&self.dir, aside))
                     }
@@ -295,7 +295,7 @@ impl InterruptedCommit<'_> {
             JournalEntry::Take { path, kept, beside, old } => {
                 let spot = place(path)?;
                 let dir = spot.dir()?;
-                if self.aside(kept) == Some(*old) {
+                if self.staged_inode(kept) == Some(*old) {
                     return rename_new((&self.dir, kept), (&dir, &spot.name));
                 }
                 rename_new((&dir, beside), (&dir, &spot.name))

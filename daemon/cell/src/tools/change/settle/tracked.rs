@@ -30,7 +30,7 @@ pub(super) fn refuse_loss(
     layers: &Layers,
     item: &LayerChange,
 ) -> Result<(), FileError> {
-    if view.veil.hidden.is_empty() || item.spot.name != b"index" {
+    if view.matchers.hidden.is_empty() || item.spot.name != b"index" {
         return Ok(());
     }
     let above = match item.spot.way.strip_suffix(b".git") {
@@ -46,7 +46,7 @@ pub(super) fn refuse_loss(
     let new: HashSet<Vec<u8>> = new.into_iter().collect();
     for name in old.into_iter().filter(|name| !new.contains(name)) {
         let lost = [above, &name].concat();
-        let is_hidden = view.veil.hidden.covers(&lost, Kind::Other).is_some();
+        let is_hidden = view.matchers.hidden.covers(&lost, Kind::Other).is_some();
         let there = rustix::fs::statat(&layers.lower, &lost[..], AtFlags::SYMLINK_NOFOLLOW);
         if is_hidden && there.is_ok() {
             return Err(loss(&item.spot.base.real, &lost, &name));
@@ -130,7 +130,7 @@ fn entry(
     let (kept, start) = match form {
         NameEncoding::Whole => (&[][..], start),
         NameEncoding::Rest => {
-            let (cut, start) = varying(bytes, start)?;
+            let (cut, start) = decode_varint(bytes, start)?;
             let last = last.map_or(&[][..], Vec::as_slice);
             (last.get(..last.len().checked_sub(cut)?)?, start)
         }
@@ -147,7 +147,7 @@ fn entry(
 }
 
 /// Decodes a number of variable length, with seven bits in each byte.
-fn varying(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+fn decode_varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
     while byte & 0x80 != 0 {
@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(told.as_ref(), Some(&expected), "version {version}, {hash}");
             assert_eq!(listed(&index(version, hash, &[])), Some(vec![]));
         }
-        assert_eq!(varying(&[0x81, 0x02, 9], 0), Some(((1 + 1) * 128 + 2, 2)));
+        assert_eq!(decode_varint(&[0x81, 0x02, 9], 0), Some(((1 + 1) * 128 + 2, 2)));
     }
 
     #[test]

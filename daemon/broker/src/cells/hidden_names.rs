@@ -49,7 +49,7 @@ impl ScanStates {
 pub(crate) struct HiddenNameSearch {
     scans: ScanStates,
     key: ScanKey,
-    begun: AtomicBool,
+    started: AtomicBool,
 }
 
 /// The result of a search.
@@ -65,12 +65,12 @@ pub(crate) struct ScanResult {
 
 impl HiddenNameSearch {
     pub(crate) const fn new(scans: ScanStates, key: ScanKey) -> Self {
-        Self { scans, key, begun: AtomicBool::new(false) }
+        Self { scans, key, started: AtomicBool::new(false) }
     }
 
     /// Has the cell search for the names that are hidden now.
-    pub(crate) async fn look(&self, files: &FileChannels) -> Result<ScanResult, ScanError> {
-        let first = !self.begun.swap(true, Ordering::Relaxed);
+    pub(crate) async fn scan(&self, files: &FileChannels) -> Result<ScanResult, ScanError> {
+        let first = !self.started.swap(true, Ordering::Relaxed);
         let known = first.then(|| self.scans.get(&self.key)).flatten();
         let (files, scans, key) = (files.clone(), self.scans.clone(), self.key.clone());
         // Runs to its end even if the caller stops waiting: a descriptor comes back.
@@ -96,7 +96,7 @@ enum ScanRequest {
     Kept,
 }
 
-/// Why the search failed.
+/// An error from the search.
 #[derive(Debug)]
 pub(crate) enum ScanError {
     Channel,

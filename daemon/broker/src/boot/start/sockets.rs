@@ -79,10 +79,10 @@ impl ServiceSocket {
 
 /// Opens the sockets of clients, operators, providers and scrapes.
 pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets), StartError> {
-    let path = match &settings.door {
+    let path = match &settings.client_endpoint {
         ClientEndpoint::Socket(path) => path,
         ClientEndpoint::Embedded => {
-            let operators = match &settings.operator_door {
+            let operators = match &settings.operator_endpoint {
                 OperatorEndpoint::Stdout => Some(ServiceSocket::Embedded(take_stdout()?)),
                 OperatorEndpoint::Socket(_) | OperatorEndpoint::None => None,
             };
@@ -94,7 +94,7 @@ pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets),
             return Ok((clients, beside));
         }
     };
-    if let Some(handed) = handed_doors()? {
+    if let Some(handed) = passed_sockets()? {
         return Ok(handed);
     }
     let audience = |group: fn() -> Result<Option<u32>, PrivilegeError>| match settings.account {
@@ -102,14 +102,14 @@ pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets),
         None => Ok(SocketAccess::Owner),
     };
     let clients = ServiceSocket::Bound(listen::bind(path, audience(privilege::client_group)?)?);
-    let operators = match &settings.operator_door {
+    let operators = match &settings.operator_endpoint {
         OperatorEndpoint::Socket(path) => {
             let audience = audience(privilege::operator_group)?;
             Some(ServiceSocket::Bound(listen::bind(path, audience)?))
         }
         OperatorEndpoint::Stdout | OperatorEndpoint::None => None,
     };
-    let providers = match &settings.provider_door {
+    let providers = match &settings.provider_socket {
         Some(path) => {
             let audience = audience(privilege::provider_group)?;
             Some(ServiceSocket::Bound(listen::bind(path, audience)?))
@@ -125,7 +125,7 @@ pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets),
 
 /// Returns the sockets that the service manager passes, by their names. One without a known name is
 /// taken as the agent socket.
-fn handed_doors() -> Result<Option<(ServiceSocket, OtherSockets)>, StartError> {
+fn passed_sockets() -> Result<Option<(ServiceSocket, OtherSockets)>, StartError> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut handed = listenfd::ListenFd::from_env();
     if handed.len() == 0 {
@@ -159,13 +159,13 @@ fn handed_doors() -> Result<Option<(ServiceSocket, OtherSockets)>, StartError> {
     let beside = OtherSockets {
         operators: operators.map(ServiceSocket::Activated),
         providers: providers.map(ServiceSocket::Activated),
-        scrapes: handed_scrapes(&mut handed, scrapes)?,
+        scrapes: passed_metrics_socket(&mut handed, scrapes)?,
     };
     Ok(Some((ServiceSocket::Activated(agents), beside)))
 }
 
 /// Returns the socket for scrapes that the service manager passes, Unix or TCP.
-fn handed_scrapes(
+fn passed_metrics_socket(
     handed: &mut listenfd::ListenFd,
     place: Option<usize>,
 ) -> Result<Option<scrape::Socket>, StartError> {

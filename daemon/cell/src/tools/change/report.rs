@@ -4,7 +4,7 @@ use crate::tools::failure;
 use palisade_plan::{
     cell::{FileError, FileErrorKind, FileReply},
     change::{Changed, Conflict, Effect, Prepared},
-    parts::{Listed as _, MOST_EFFECTS, MOST_TOLD, parts},
+    parts::{ListEntry as _, MOST_EFFECTS, MOST_REPORT_BYTES, parts},
 };
 
 /// The maximum number of reported paths that were also changed from outside.
@@ -12,11 +12,11 @@ const MOST_CONFLICTS: usize = 4096;
 
 /// Refuses a change with more effects than can be reported.
 pub(super) fn refuse_many(effects: &[Effect], conflicts: &[Conflict]) -> Result<(), FileError> {
-    let bytes: usize = effects.iter().map(Effect::told).sum();
-    let message = if effects.len() > MOST_EFFECTS || bytes > MOST_TOLD {
+    let bytes: usize = effects.iter().map(Effect::max_encoded_len).sum();
+    let message = if effects.len() > MOST_EFFECTS || bytes > MOST_REPORT_BYTES {
         format!(
             "it would change {} paths, whose names take {bytes} bytes. The maximum is \
-             {MOST_EFFECTS} paths and {MOST_TOLD} bytes: nothing was changed; split it into \
+             {MOST_EFFECTS} paths and {MOST_REPORT_BYTES} bytes: nothing was changed; split it into \
              several calls",
             effects.len()
         )
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(refuse_many(&some, &[]), Ok(()));
         for many in [
             vec![effect(b"/w/f".to_vec()); MOST_EFFECTS + 1],
-            vec![effect(vec![b'n'; 4000]); MOST_TOLD / 4000],
+            vec![effect(vec![b'n'; 4000]); MOST_REPORT_BYTES / 4000],
         ] {
             let error = refuse_many(&many, &[]).unwrap_err();
             assert_eq!(error.kind, FileErrorKind::TooLarge);

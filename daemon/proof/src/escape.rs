@@ -33,7 +33,7 @@ pub struct EscapeAttempt {
 }
 
 impl EscapeAttempt {
-    /// Creates a deed. Both attempts are an act and the path that it is for.
+    /// Creates an escape. Both attempts are an act and the path that it is for.
     pub(crate) fn new(probe: &'static Probe, attempt: String, control: String) -> Self {
         let about = |word: &str| PathBuf::from(word.split_once(' ').map_or("", |(_, path)| path));
         let (target, ordinary) = (about(&attempt), about(&control));
@@ -49,7 +49,7 @@ impl EscapeAttempt {
     }
 
     /// Records which layers denied the last attempt, from the result of its call.
-    pub fn told(&mut self, layers: Vec<String>) {
+    pub fn record(&mut self, layers: Vec<String>) {
         self.layers.push(layers);
         self.seen.push((look(&self.target), look(&self.ordinary)));
     }
@@ -94,15 +94,15 @@ mod tests {
             fs::write(&target, "palisade\n").unwrap();
             drop(fs::remove_file(&ordinary));
             let word = |path: &Path| format!("replace {}", path.display());
-            let mut deed = EscapeAttempt::new(probe, word(&target), word(&ordinary));
-            assert_eq!(deed.row().verdict, Verdict::Silent);
+            let mut attempt = EscapeAttempt::new(probe, word(&target), word(&ordinary));
+            assert_eq!(attempt.row().verdict, Verdict::Silent);
             for act in acts {
-                assert!(deed.next().is_some());
+                assert!(attempt.next().is_some());
                 act();
-                deed.told(vec![layer.to_owned()]);
+                attempt.record(vec![layer.to_owned()]);
             }
-            assert_eq!(deed.next(), None);
-            deed.row().verdict
+            assert_eq!(attempt.next(), None);
+            attempt.row().verdict
         };
         let nothing = || ();
         let make = || fs::write(&ordinary, "1").unwrap();

@@ -5,10 +5,10 @@ use super::Session;
 use crate::{
     base::error::CallError,
     cells::{
+        hidden_names::{ScanError, ScanResult},
         runner::RunnerError,
         session::error::SessionError,
         transaction::Transaction,
-        veil::{ScanError, ScanResult},
     },
 };
 use palisade_plan::cell::Fault;
@@ -17,13 +17,13 @@ use palisade_protocol::Guard;
 impl Session {
     /// Returns `true` if the profile hides or protects names of the workspace, and transactions are
     /// available to do so.
-    pub(crate) fn is_veiled(&self) -> bool {
-        self.profile.veils() && self.transactions.none().is_none()
+    pub(crate) fn restricts_names(&self) -> bool {
+        self.profile.restricts_names() && self.transactions.unavailable_reason().is_none()
     }
 
     /// Returns the paths that are hidden now.
-    pub(crate) async fn scanned(&self) -> Result<ScanResult, CallError> {
-        self.search.look(&self.files).await.map_err(|error| match error {
+    pub(crate) async fn scan_hidden_names(&self) -> Result<ScanResult, CallError> {
+        self.search.scan(&self.files).await.map_err(|error| match error {
             ScanError::Channel => self.channel_error("it did not report the hidden names"),
             ScanError::Failed(failure) => CallError::File(failure),
         })
@@ -31,14 +31,14 @@ impl Session {
 
     /// Returns a transaction in which the paths that are hidden now are invisible.
     pub(crate) async fn transaction(&self) -> Result<Transaction, CallError> {
-        let scanned = self.scanned_if_hiding().await?;
+        let scanned = self.scan_if_hiding().await?;
         let taken = self.transactions.take(scanned).await;
-        taken.map_err(|error| self.unveiled(&error))
+        taken.map_err(|error| self.transaction_error(&error))
     }
 
-    async fn scanned_if_hiding(&self) -> Result<Option<ScanResult>, CallError> {
+    async fn scan_if_hiding(&self) -> Result<Option<ScanResult>, CallError> {
         Ok(match self.profile.hides() {
-            true => Some(self.scanned().await?),
+            true => Some(self.scan_hidden_names().await?),
             false => None,
         })
     }
@@ -51,10 +51,10 @@ impl Session {
             return Ok(());
         }
         let unheld = |why: &str, fault| SessionError::Unheld { why: why.to_owned(), fault };
-        if let Some(why) = self.transactions.none() {
+        if let Some(why) = self.transactions.unavailable_reason() {
             return Err(unheld(why, known));
         }
-        let scanned = self.scanned_if_hiding().await;
+        let scanned = self.scan_if_hiding().await;
         let scanned = scanned.map_err(|error| unheld(&error.to_string(), Fault::Host))?;
         match self.transactions.take(scanned).await {
             Ok(laid) => drop(laid),
@@ -70,7 +70,7 @@ impl Session {
 
     /// Turns the failure of a transaction into an error: if the session has ended, that is the
     /// reason.
-    fn unveiled(&self, error: &RunnerError) -> CallError {
+    fn transaction_error(&self, error: &RunnerError) -> CallError {
         match self.check() {
             Err(over) => over,
             Ok(()) => CallError::Transaction(error.to_string()),
@@ -80,9 +80,9 @@ impl Session {
     /// Returns `true` if a program may run without a transaction. Not if there was one before:
     /// otherwise whatever made transactions impossible would also remove the guard from later
     /// programs.
-    pub(crate) fn may_do_without(&self) -> bool {
+    pub(crate) fn may_run_without_transaction(&self) -> bool {
         self.guard != Guard::Transaction
-            && !self.transactions.were_had()
-            && (!self.profile.veils() || self.profile.veils_at_will())
+            && !self.transactions.ever_started()
+            && (!self.profile.restricts_names() || self.profile.name_layers_are_optional())
     }
 }

@@ -17,8 +17,8 @@ use std::{
 /// The status line last sent, and the result of the last reload.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceStatus {
-    told: Mutex<String>,
-    /// Why the last reload failed, if it did.
+    sent: Mutex<String>,
+    /// The error of the last reload, if it failed.
     not_reloaded: Mutex<Option<String>>,
 }
 
@@ -34,10 +34,10 @@ impl ServiceStatus {
     }
 
     /// Sends the status line to the service manager, if it changed.
-    pub(crate) fn tell(&self, line: String) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if *told != line && mention(&NotifyState::Status(&line)) == NotifyResult::Yes {
-            *told = line;
+    pub(crate) fn send(&self, line: String) {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sent != line && mention(&NotifyState::Status(&line)) == NotifyResult::Yes {
+            *sent = line;
         }
     }
 }
@@ -49,8 +49,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// room in the manager's socket, but not for ever: the event loop calls it.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
     let lines: String = states.iter().map(|state| format!("{state}\n")).collect();
-    let told = sent(&lines, |socket| socket.set_write_timeout(Some(PATIENCE)));
-    if let Err(error) = told {
+    let sent = sent(&lines, |socket| socket.set_write_timeout(Some(PATIENCE)));
+    if let Err(error) = sent {
         tracing::warn!(%error, "the service manager could not be notified");
     }
 }

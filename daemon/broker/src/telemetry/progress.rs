@@ -23,8 +23,9 @@ const ARGUMENTS: usize = 16 * 1024;
 /// The longest summary, in characters.
 const SUMMARY: usize = 200;
 
-/// The arguments that say what a call is about, the most telling first.
-const TELLING: [&str; 7] = ["command", "argv", "path", "file_path", "pattern", "source", "job"];
+/// The arguments that say what a call is about, the most informative first.
+const SUMMARY_ARGUMENTS: [&str; 7] =
+    ["command", "argv", "path", "file_path", "pattern", "source", "job"];
 
 /// All calls under way.
 #[derive(Debug, Default)]
@@ -49,14 +50,14 @@ pub(crate) struct CallProgress {
 /// A call in the list of those under way; dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct CallProgressGuard<'a> {
-    courses: &'a CallsInProgress,
-    course: Arc<CallProgress>,
+    calls_in_progress: &'a CallsInProgress,
+    progress: Arc<CallProgress>,
 }
 
 impl CallsInProgress {
     /// Adds a call to those under way.
     pub(crate) fn begin(&self, asked: &StartedCall<'_>) -> CallProgressGuard<'_> {
-        let course = Arc::new(CallProgress {
+        let progress = Arc::new(CallProgress {
             call_id: asked.call_id.clone(),
             session: asked.session.id.clone(),
             tool: asked.call.tool.clone(),
@@ -69,24 +70,24 @@ impl CallsInProgress {
             steps: Mutex::new(vec![(CallStage::Judge, asked.started)]),
         });
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(course.call_id.clone(), Arc::clone(&course));
-        CallProgressGuard { courses: self, course }
+        all.insert(progress.call_id.clone(), Arc::clone(&progress));
+        CallProgressGuard { calls_in_progress: self, progress }
     }
 
     /// Ends a call for an operator; its result says so. Returns whether it was under way.
     pub(crate) fn abort(&self, call: &CallId) -> bool {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(course) = all.get(call) else { return false };
+        let Some(progress) = all.get(call) else { return false };
         let hint = "do not repeat it: ask the operator what to do instead";
-        course.fault.set(WireError::new(ErrorCode::Aborted, "an operator ended the call", hint));
-        course.cancel.cancel();
+        progress.fault.set(WireError::new(ErrorCode::Aborted, "an operator ended the call", hint));
+        progress.cancel.cancel();
         true
     }
 
     /// All calls under way, oldest first.
     pub(crate) fn overview(&self) -> Vec<CallOverview> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut calls: Vec<_> = all.values().map(|course| course.overview()).collect();
+        let mut calls: Vec<_> = all.values().map(|progress| progress.overview()).collect();
         calls.sort_by_key(|call| std::cmp::Reverse(call.time_ms));
         calls
     }
@@ -94,9 +95,9 @@ impl CallsInProgress {
     /// The calls of a session that run, oldest first.
     pub(crate) fn running(&self, session: &SessionId) -> Vec<CallOverview> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = all.values().filter(|course| course.session == *session);
-        let running = of_session.filter(|course| course.stage() == CallStage::Execute);
-        let mut calls: Vec<_> = running.map(|course| course.overview()).collect();
+        let of_session = all.values().filter(|progress| progress.session == *session);
+        let running = of_session.filter(|progress| progress.stage() == CallStage::Execute);
+        let mut calls: Vec<_> = running.map(|progress| progress.overview()).collect();
         calls.sort_by_key(|call| std::cmp::Reverse(call.time_ms));
         calls
     }
@@ -105,7 +106,7 @@ impl CallsInProgress {
     pub(crate) fn by_stage(&self) -> [(CallStage, u64); CallStage::ALL.len()] {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         CallStage::ALL.map(|stage| {
-            (stage, all.values().filter(|course| course.stage() == stage).count() as u64)
+            (stage, all.values().filter(|progress| progress.stage() == stage).count() as u64)
         })
     }
 }
@@ -148,7 +149,7 @@ fn summary(arguments: &JsonText) -> String {
     let Ok(Value::Object(arguments)) = serde_json::from_str(arguments.as_str()) else {
         return String::new();
     };
-    let text = TELLING.iter().find_map(|name| match arguments.get(*name)? {
+    let text = SUMMARY_ARGUMENTS.iter().find_map(|name| match arguments.get(*name)? {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Array(words) => {
@@ -174,7 +175,7 @@ pub(crate) struct StageSpan {
 impl CallProgressGuard<'_> {
     /// Notes that the call has reached another stage.
     pub(crate) fn at(&self, stage: CallStage) {
-        let mut steps = self.course.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steps = self.progress.steps.lock().unwrap_or_else(PoisonError::into_inner);
         if steps.len() == STEPS {
             steps.pop();
         }
@@ -182,15 +183,15 @@ impl CallProgressGuard<'_> {
     }
 
     /// The stages so far.
-    pub(crate) fn course(&self) -> &CallProgress {
-        &self.course
+    pub(crate) fn call(&self) -> &CallProgress {
+        &self.progress
     }
 }
 
 impl Drop for CallProgressGuard<'_> {
     fn drop(&mut self) {
-        let mut all = self.courses.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.remove(&self.course.call_id);
+        let mut all = self.calls_in_progress.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&self.progress.call_id);
     }
 }
 

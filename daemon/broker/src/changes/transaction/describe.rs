@@ -3,7 +3,7 @@
 
 use crate::{
     base::{escaped::escaped, preview::Preview},
-    changes::change::{TOLD, one},
+    changes::change::{MOST_LISTED, one},
 };
 use palisade_plan::change::{Effect, EffectKind};
 use palisade_protocol::Finding;
@@ -28,21 +28,21 @@ pub(super) fn data(fate: CommitDecision, effects: &[Effect]) -> Value {
 /// `data`.
 pub(super) fn data_of_part(committed: &[Effect], left_out: &[&Effect], by: &str) -> Value {
     let mut data = data(CommitDecision::Committed, committed);
-    let told: Vec<Value> = left_out.iter().take(TOLD).map(|effect| one(effect)).collect();
+    let listed: Vec<Value> = left_out.iter().take(MOST_LISTED).map(|effect| one(effect)).collect();
     data["transaction"]["left_out"] = json!({
         "by": by,
-        "effects": told,
-        "more_effects": left_out.len().saturating_sub(TOLD),
+        "effects": listed,
+        "more_effects": left_out.len().saturating_sub(MOST_LISTED),
     });
     data
 }
 
 fn change_set(fate: CommitDecision, effects: &[Effect]) -> Value {
-    let told: Vec<Value> = effects.iter().take(TOLD).map(one).collect();
+    let listed: Vec<Value> = effects.iter().take(MOST_LISTED).map(one).collect();
     json!({
         "committed": fate == CommitDecision::Committed,
-        "effects": told,
-        "more_effects": effects.len().saturating_sub(TOLD),
+        "effects": listed,
+        "more_effects": effects.len().saturating_sub(MOST_LISTED),
     })
 }
 
@@ -67,7 +67,7 @@ pub(super) fn reasons(findings: &[Finding]) -> String {
 type EffectPredicate = fn(&EffectKind) -> bool;
 
 /// Describes the effects of a command in a few words: "deleted 3 files (a, b, c)".
-pub(super) fn deeds(effects: &[&Effect], workspace: &[u8]) -> String {
+pub(super) fn describe_effects(effects: &[&Effect], workspace: &[u8]) -> String {
     let kinds: [(&str, EffectPredicate); 4] = [
         ("deleted", |kind| matches!(kind, EffectKind::Deleted { .. })),
         ("replaced", |kind| matches!(kind, EffectKind::Replaced | EffectKind::Edited)),
@@ -84,16 +84,16 @@ pub(super) fn deeds(effects: &[&Effect], workspace: &[u8]) -> String {
         }),
     ];
     let mut parts = Vec::new();
-    for (deed, is) in kinds {
+    for (verb, is) in kinds {
         let of: Vec<&&Effect> = effects.iter().filter(|effect| is(&effect.kind)).collect();
         if !of.is_empty() {
-            parts.push(deeds_of(deed, &of, workspace));
+            parts.push(describe_kind(verb, &of, workspace));
         }
     }
     parts.join(" and ")
 }
 
-fn deeds_of(deed: &str, effects: &[&&Effect], workspace: &[u8]) -> String {
+fn describe_kind(verb: &str, effects: &[&&Effect], workspace: &[u8]) -> String {
     let entries: u64 = effects.iter().map(|effect| palisade_policy::entries_of(effect)).sum();
     let mut names: Vec<String> =
         effects.iter().take(NAMED).map(|effect| name(&effect.path.0, workspace)).collect();
@@ -101,7 +101,7 @@ fn deeds_of(deed: &str, effects: &[&&Effect], workspace: &[u8]) -> String {
         names.push("…".to_owned());
     }
     let files = if entries == 1 { "1 file".to_owned() } else { format!("{entries} files") };
-    format!("{deed} {files} ({})", names.join(", "))
+    format!("{verb} {files} ({})", names.join(", "))
 }
 
 /// Returns a path relative to its workspace.
@@ -131,9 +131,12 @@ mod tests {
         let deleted = |path, entries| effect(path, EffectKind::Deleted { entries });
         let all = [deleted("/w/a", 1), deleted("/w/d/b", 1), deleted("/w/c", 1)];
         let effects: Vec<&Effect> = all.iter().collect();
-        assert_eq!(deeds(&effects, b"/w"), "deleted 3 files (a, d/b, c)");
+        assert_eq!(describe_effects(&effects, b"/w"), "deleted 3 files (a, d/b, c)");
         let all = [deleted("/w/d", 20), effect("/w/f", EffectKind::Replaced)];
         let effects: Vec<&Effect> = all.iter().collect();
-        assert_eq!(deeds(&effects, b"/w"), "deleted 20 files (d) and replaced 1 file (f)");
+        assert_eq!(
+            describe_effects(&effects, b"/w"),
+            "deleted 20 files (d) and replaced 1 file (f)"
+        );
     }
 }
