@@ -38,7 +38,7 @@ impl ModelResult {
     pub fn new(result: &CallResult, most: usize) -> Self {
         let footer = notes(result, message_limit(most)).join("\n");
         let file = MediaFile::of(result);
-        let output = file.as_ref().map_or(result.output.clone(), MediaFile::caption);
+        let output = file.as_ref().map_or_else(|| result.output.clone(), |file| file.text(result));
         let room = most.saturating_sub(footer.chars().count() + 1);
         let cut = head_and_tail(&output, room, |_| "use a narrower command".to_owned());
         let mut text = cut.text;
@@ -171,7 +171,16 @@ mod tests {
         let part = json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"});
         assert_eq!(image.openai_response("a")["output"][1], part);
         assert_eq!(image.openai_chat("a")["content"], "[image/png, 3 bytes]");
+
         assert_eq!(file(PDF).anthropic("a")["content"][1]["type"], "document");
+        let url = "https://docs.example/a.png";
+        let data =
+            json!({"content": "AAAA", "media_type": "image/png", "bytes": 3, "final_url": url});
+        let fetched =
+            json!({"tool": "web_fetch", "output": "[mark]", "exit_code": null, "data": data});
+        let fetched = ModelResult::new(&result(fetched), 1000);
+        assert_eq!(fetched.text, "[mark]", "the marks of the network stay");
+        assert_eq!(fetched.anthropic("a")["content"][1], block);
         assert_eq!(file("application/zip").anthropic("a")["content"][1], Value::Null);
     }
 }

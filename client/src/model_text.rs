@@ -23,12 +23,12 @@ const MAX_ATTACHED: usize = 5 << 20;
 /// The advice to a model in place of an attachment that is too large.
 pub const TOO_LARGE: &str = "Use bash to look at parts of it, or to make it smaller.";
 
-/// A file in a result of `read_file` that is not text.
+/// A file in a result of `read_file` or `web_fetch` that is not text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaFile {
     /// The media type, such as `image/png`.
     pub media_type: String,
-    /// The file's path.
+    /// The file's path, or its URL.
     pub path: String,
     /// The file's size in bytes.
     pub bytes: u64,
@@ -40,7 +40,12 @@ impl MediaFile {
     /// Returns the file that a result has, if any.
     #[must_use]
     pub fn of(result: &CallResult) -> Option<Self> {
-        if result.tool.as_str() != "read_file" || !result.success {
+        let place = match result.tool.as_str() {
+            "read_file" => "path",
+            "web_fetch" => "final_url",
+            _ => return None,
+        };
+        if !result.success {
             return None;
         }
         let data: Value = serde_json::from_str(result.data.as_ref()?.as_str()).ok()?;
@@ -48,7 +53,17 @@ impl MediaFile {
         let (content, media_type) = (text("content")?, text("media_type")?);
         let bytes = data.get("bytes").and_then(Value::as_u64).unwrap_or_default();
         let content = Some(content).filter(|content| content.len() <= MAX_ATTACHED);
-        Some(Self { media_type, path: text("path").unwrap_or_default(), bytes, content })
+        Some(Self { media_type, path: text(place).unwrap_or_default(), bytes, content })
+    }
+
+    /// Returns the text of a result with this file: a line that stands for it. That of a page has marks
+    /// around it, which say that it comes from the network.
+    #[must_use]
+    pub fn text(&self, result: &CallResult) -> String {
+        match result.tool.as_str() {
+            "web_fetch" => result.output.clone(),
+            _ => self.caption(),
+        }
     }
 
     /// Returns a line that stands for the file in a text.

@@ -5,7 +5,7 @@ use palisade_protocol::{AuditOperation, PermissionClass, ToolSpec};
 use serde_json::{Value, json};
 
 /// The titles of the built-in tools, for people.
-const TITLES: [(&str, &str); 24] = [
+const TITLES: [(&str, &str); 25] = [
     ("apply_patch", "Apply a patch"),
     ("bash", "Run a shell command"),
     ("delete_file", "Delete a file"),
@@ -29,6 +29,7 @@ const TITLES: [(&str, &str); 24] = [
     ("todo_write", "Write the task list"),
     ("tool_search", "Find tools"),
     ("undo", "Undo a call"),
+    ("web_fetch", "Fetch a web page"),
     ("write_file", "Write a file"),
 ];
 
@@ -152,13 +153,15 @@ mod tests {
             (read_only, destructive, idempotent, open_world)
         };
         let read = metadata(true, false, AuditOperation::Read);
-        assert_eq!(hints("read_file", read), (true, false, true, false));
+        assert_eq!(hints("read_file", read.clone()), (true, false, true, false));
         let notes = metadata(true, false, AuditOperation::Invoke);
         assert_eq!(hints("todo_write", notes), (false, false, true, false));
         let execute = metadata(false, false, AuditOperation::Execute);
         assert_eq!(hints("bash", execute), (false, false, false, false));
         let delete = metadata(false, true, AuditOperation::Delete);
         assert_eq!(hints("delete_file", delete), (false, true, true, false));
+        let fetch = ToolMetadata { permission_class: PermissionClass::Webfetch, ..read };
+        assert_eq!(hints("web_fetch", fetch), (true, false, true, true));
         assert_eq!(hints("deploy", ToolMetadata::default()), (false, true, false, true));
     }
 

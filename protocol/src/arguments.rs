@@ -2,8 +2,10 @@
 //! aliases are names that models use for the same argument; schemas do not list them.
 
 mod session;
+mod web;
 
 pub use session::{Diagnostics, TodoItem, TodoRead, TodoStatus, TodoWrite, ToolSearch};
+pub use web::{WebFetch, WebFormat};
 
 use crate::{CallId, RawPath};
 use serde::{Deserialize, Serialize};

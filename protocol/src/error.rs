@@ -93,6 +93,9 @@ pub enum ErrorCode {
     UndoStoreFull,
     /// An operator ended the call or its session.
     Aborted,
+    /// The page could not be got: its host was not reached, did not answer properly, or answered with
+    /// an error.
+    FetchFailed,
 }
 
 impl ErrorCode {
@@ -146,7 +149,8 @@ impl ErrorCode {
             | Self::OverCeiling
             | Self::NotStarted
             | Self::UndoStoreFull
-            | Self::Aborted => -32000 - self as i32,
+            | Self::Aborted
+            | Self::FetchFailed => -32000 - self as i32,
         }
     }
 }

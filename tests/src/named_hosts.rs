@@ -215,8 +215,9 @@ struct Seen {
 }
 
 impl WebServer {
-    /// Starts a server. It answers `/files/…` with the files below a directory, `/endless` with bytes
-    /// for as long as the client reads, and everything else with `hello from` and the path.
+    /// Starts a server. It answers `/files/…` with the files below a directory, `/raw/…` with files that
+    /// have a whole answer, `/endless` with bytes for as long as the client reads, and everything else
+    /// with `hello from` and the path.
     #[must_use]
     pub fn start(files: &Path) -> Self {
         Self::with(files, answer)
@@ -308,6 +309,9 @@ fn answer(
             stream.write_all(&[b'x'; 1024])?;
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+    }
+    if let Some(file) = path.strip_prefix("/raw/") {
+        return stream.write_all(&fs::read(files.join(file))?);
     }
     let (status, body) = match path.strip_prefix("/files/") {
         Some(file) => match fs::read(files.join(file)) {

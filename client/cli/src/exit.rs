@@ -64,6 +64,7 @@ pub(crate) fn of_code(code: ErrorCode) -> u8 {
             | ErrorCode::NoMatch
             | ErrorCode::Conflict
             | ErrorCode::UndoStoreFull
+            | ErrorCode::FetchFailed
     );
     if by_the_tool { TOOL } else { FAILED }
 }

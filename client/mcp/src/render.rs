@@ -40,7 +40,7 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     let noted: usize = notes.iter().chain(&environment).map(|note| note.chars().count() + 1).sum();
     let room = most.saturating_sub(noted + STORED_NOTE);
     let file = MediaFile::of(result);
-    let output = file.as_ref().map_or(result.output.clone(), MediaFile::caption);
+    let output = file.as_ref().map_or_else(|| result.output.clone(), |file| file.text(result));
     let id = result.call_id.as_str();
     let cut = head_and_tail(&output, room, |first| {
         format!("read_output with call_id \"{id}\" and offset {first} reads on")
@@ -79,7 +79,8 @@ fn block(file: MediaFile) -> ContentBlock {
     if IMAGES.contains(&media_type.as_str()) {
         return ContentBlock::image(content, media_type);
     }
-    let uri = format!("file://{path}");
+    // A page has a URL of its own.
+    let uri = if path.contains("://") { path } else { format!("file://{path}") };
     ContentBlock::resource(ResourceContents::blob(content, uri).with_mime_type(media_type))
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod escaped;
 pub(crate) mod fair;
 pub(crate) mod identity;
 pub(crate) mod live;
+pub(crate) mod media;
 pub(crate) mod outbox;
 pub(crate) mod outcome;
 pub(crate) mod own;

@@ -4,11 +4,12 @@
 //! - Owns: the links to egress rooms, the listeners of sessions while they live, the open
 //!   connections and their records.
 //! - May import: approval, cells, telemetry, base.
-//! - Imported by: boot, front.
+//! - Imported by: boot, front, pipeline.
 
 mod connections;
 mod decide;
 pub(crate) mod error;
+mod fetch;
 mod link;
 mod listeners;
 mod published;

@@ -2,7 +2,7 @@
 //!
 //! - Owns: the order of the stages, and each stage: resolve, validate, judge, approve, queue,
 //!   ticket, execute, effects, review; jobs, which run on after their call.
-//! - May import: changes, approval, cells, tools, telemetry, base.
+//! - May import: changes, network, approval, cells, tools, telemetry, base.
 //! - Imported by: front.
 
 pub(crate) mod call;
@@ -11,6 +11,7 @@ pub(crate) mod consult;
 pub(crate) mod diagnose;
 pub(crate) mod dry;
 pub(crate) mod errand;
+pub(crate) mod fetch;
 pub(crate) mod gather;
 pub(crate) mod invoke;
 pub(crate) mod job;

@@ -37,6 +37,7 @@ mod todo_read;
 mod todo_write;
 mod tool_search;
 mod undo;
+mod web_fetch;
 mod write_file;
 
 pub(crate) use provided::with_trusted_metadata;

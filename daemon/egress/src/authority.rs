@@ -1,10 +1,11 @@
 //! TLS on both sides of an inspected connection: towards programs with certificates of the session's
 //! own authority, towards hosts with the certificates that this host trusts. Keys are in memory only.
 
+use crate::limits::Limits;
 use palisade_plan::{
     authority::{AUTHORITY_NAME, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES},
     egress::AuthorityKey,
-    host::HostName,
+    host::{Host, HostName, Target},
 };
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair,
@@ -13,7 +14,7 @@ use rcgen::{
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, pem::PemObject as _},
 };
 use std::{
     collections::HashMap,
@@ -22,6 +23,11 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The protocol inside TLS, as both sides agree on it.
 const HTTP: &[u8] = b"http/1.1";
@@ -116,6 +122,28 @@ impl HostTrust {
     pub(crate) fn client(&self) -> Result<Arc<ClientConfig>, AuthorityFailure> {
         let read = self.0.get_or_init(|| read_trust().map_err(|error| error.to_string()));
         read.clone().map_err(AuthorityFailure::Trust)
+    }
+
+    /// Begins TLS with a host, whose certificate must be one that this host trusts.
+    pub(crate) async fn connect<D>(
+        &self,
+        target: &Target,
+        destination: D,
+        limits: &Limits,
+    ) -> Result<TlsStream<D>, String>
+    where
+        D: AsyncRead + AsyncWrite + Unpin,
+    {
+        let server = match &target.host {
+            Host::Name(name) => ServerName::try_from(name.as_str().to_owned())
+                .map_err(|error| format!("the name can not have a certificate: {error}"))?,
+            Host::Address(address) => ServerName::IpAddress((*address).into()),
+        };
+        let settings = self.client().map_err(|error| error.to_string())?;
+        let connecting = TlsConnector::from(settings).connect(server, destination);
+        let connected = timeout(limits.handshake, connecting).await;
+        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        connected.map_err(|error| format!("TLS with {target} failed: {error}"))
     }
 }
 

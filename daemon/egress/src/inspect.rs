@@ -14,14 +14,14 @@ use hyper::{Method, Request, StatusCode, body::Incoming, header::UPGRADE, servic
 use hyper_util::rt::TokioIo;
 use palisade_plan::{
     egress::{MAX_REQUEST_PATH, WebRequest},
-    host::{Host, HostName, Target},
+    host::{Host, Target},
 };
-use std::{convert::Infallible, io, sync::Arc};
+use std::{convert::Infallible, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     time::timeout,
 };
-use tokio_rustls::{TlsAcceptor, TlsConnector, server::TlsStream};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 /// The port of HTTPS, which requests need not name.
 const HTTPS_PORT: u16 = 443;
@@ -174,7 +174,13 @@ impl InspectedHost {
     /// Sends an allowed request to the host, whose certificate must be one that this host trusts.
     async fn forward(&self, open: Open, request: Request<Incoming>) -> Answer {
         let Open { target, tunnel: _, destination, mut record } = open;
-        match self.encrypt(&target, destination).await {
+        let secured = match self.session.inspection() {
+            Ok(inspection) => {
+                inspection.trust.connect(&target, destination, &self.session.limits).await
+            }
+            Err(why) => Err(why),
+        };
+        match secured {
             Ok(destination) => {
                 http::exchange(destination, (&target, HTTPS_PORT), record, request).await
             }
@@ -184,27 +190,4 @@ impl InspectedHost {
             }
         }
     }
-
-    async fn encrypt<D>(
-        &self,
-        target: &Target,
-        destination: D,
-    ) -> Result<tokio_rustls::client::TlsStream<D>, String>
-    where
-        D: AsyncRead + AsyncWrite + Unpin,
-    {
-        let Host::Name(name) = &target.host else { return Err("it has no name".to_owned()) };
-        let settings = self.session.inspection()?.trust.client();
-        let settings = settings.map_err(|error| error.to_string())?;
-        let server = server_name(name)?;
-        let connecting = TlsConnector::from(settings).connect(server, destination);
-        let connected = timeout(self.session.limits.handshake, connecting).await;
-        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        connected.map_err(|error| format!("TLS with {target} failed: {error}"))
-    }
-}
-
-fn server_name(name: &HostName) -> Result<rustls::pki_types::ServerName<'static>, String> {
-    let name = rustls::pki_types::ServerName::try_from(name.as_str().to_owned());
-    name.map_err(|error| format!("the name can not have a certificate: {error}"))
 }

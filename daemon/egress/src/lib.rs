@@ -5,6 +5,7 @@
 //! - `room`: the main loop; `link`: the channel to the broker; `session`: one session.
 //! - `proxy`, `socks`, `direct`, `names`: the ways in which programs ask; `http`, `origin` and
 //!   `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged.
+//! - `fetch`, `page_url`, `page_content`, `markdown`: the pages that the room gets for `web_fetch`.
 //! - `name`, `address`, `hello`, `query`: text and bytes of programs and networks, read once.
 //! - `dial`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
 
@@ -13,14 +14,18 @@ mod authority;
 mod confine;
 mod dial;
 mod direct;
+mod fetch;
 mod hello;
 mod http;
 mod inspect;
 mod limits;
 mod link;
+mod markdown;
 mod name;
 mod names;
 mod origin;
+mod page_content;
+mod page_url;
 mod proxy;
 mod publish;
 mod query;

@@ -14,6 +14,9 @@ pub(crate) const RESOLVER_THREADS: usize = 16;
 /// Lookups by the host's resolver that a session may have under way at once.
 pub(crate) const MAX_RESOLVING: usize = 4;
 
+/// Pages that the room gets at once, for all sessions.
+pub(crate) const MAX_FETCHES: usize = 8;
+
 /// Most addresses of a name that are tried.
 pub(crate) const MAX_ADDRESSES: usize = 8;
 
@@ -29,6 +32,8 @@ pub struct Limits {
     pub dial: Duration,
     /// The time after which a connection ends if nothing moves.
     pub idle: Duration,
+    /// The time in which a host must send a page.
+    pub page: Duration,
 }
 
 impl Default for Limits {
@@ -38,6 +43,7 @@ impl Default for Limits {
             lookup: Duration::from_secs(20),
             dial: Duration::from_secs(10),
             idle: Duration::from_secs(15 * 60),
+            page: Duration::from_secs(60),
         }
     }
 }

@@ -12,7 +12,8 @@ async fn a_published_port_leads_to_that_port_and_its_sockets_are_used_again() {
         | Asked::Http
         | Asked::Socks
         | Asked::Direct
-        | Asked::Request => deny(),
+        | Asked::Request
+        | Asked::Fetch => deny(),
     });
     let publish = Some(inside.port);
     let mut world = World::new(Conditions { rule, publish, ..Conditions::default() }).await;

@@ -6,8 +6,9 @@ use crate::{
     authority::{AuthorityFailure, HostTrust, SessionAuthority},
     confine::{ConfineError, confine},
     dial::{HostResolver, Resolver},
+    fetch::Fetch,
     inspect::Inspection,
-    limits::{Limits, RESOLVER_THREADS},
+    limits::{Limits, MAX_FETCHES, RESOLVER_THREADS},
     link::{self, Link},
     session::{Session, SessionTerms, Socket},
 };
@@ -15,10 +16,14 @@ use palisade_channel::ChannelError;
 use palisade_plan::{
     BUILD_ID,
     egress::{AuthorityKey, EgressReply, EgressRequest, Listener},
+    fetch::PageRequest,
     launcher::SessionNumber,
 };
 use std::{collections::HashMap, io, os::fd::OwnedFd, sync::Arc};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::{
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+};
 
 /// The reason why the room ended before the broker did.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +96,7 @@ pub async fn serve(
         resolver,
         limits,
         trust: Arc::default(),
+        fetches: Arc::new(Semaphore::new(MAX_FETCHES)),
         running: HashMap::new(),
         tasks: JoinSet::new(),
     };
@@ -106,8 +112,19 @@ struct Sessions {
     resolver: Arc<dyn Resolver>,
     limits: Limits,
     trust: Arc<HostTrust>,
-    running: HashMap<SessionNumber, AbortHandle>,
+    /// The places of pages that are got at once.
+    fetches: Arc<Semaphore>,
+    running: HashMap<SessionNumber, ServedSession>,
     tasks: JoinSet<()>,
+}
+
+/// A session that is served. Dropping this ends its fetches.
+struct ServedSession {
+    session: Arc<Session>,
+    serving: AbortHandle,
+    fetches: JoinSet<()>,
+    /// The fetches that nobody has ended, by number. Some have ended by themselves.
+    open: HashMap<u64, AbortHandle>,
 }
 
 impl Sessions {
@@ -134,10 +151,20 @@ impl Sessions {
                 self.link.answer(session, question, verdict);
                 Ok(())
             }
+            EgressRequest::Fetch { session, fetch, request } => self.fetch(session, fetch, request),
+            EgressRequest::EndFetch { session, fetch } => {
+                // A fetch that has ended may be ended.
+                if let Some(served) = self.running.get_mut(&session)
+                    && let Some(open) = served.open.remove(&fetch)
+                {
+                    open.abort();
+                }
+                Ok(())
+            }
             EgressRequest::Close { session } => {
                 // A session that is not served may be closed.
                 if let Some(running) = self.running.remove(&session) {
-                    running.abort();
+                    running.serving.abort();
                 }
                 while self.tasks.try_join_next().is_some() {}
                 Ok(())
@@ -171,8 +198,35 @@ impl Sessions {
         let sockets = sockets.map_err(|error| RoomError::Listener(number, error))?;
         let (link, resolver) = (self.link.clone(), self.resolver.clone());
         let session = Session::new(terms, inward, link, resolver, self.limits);
-        self.running.insert(number, self.tasks.spawn(session.serve(sockets)));
+        let serving = self.tasks.spawn(session.clone().serve(sockets));
+        let (fetches, open) = Default::default();
+        self.running.insert(number, ServedSession { session, serving, fetches, open });
         Ok(())
+    }
+
+    fn fetch(
+        &mut self,
+        number: SessionNumber,
+        fetch: u64,
+        request: PageRequest,
+    ) -> Result<(), RoomError> {
+        let Some(served) = self.running.get_mut(&number) else {
+            return Err(RoomError::Order("a page is wanted for a session that is not open"));
+        };
+        while served.fetches.try_join_next().is_some() {}
+        served.open.retain(|_, open| !open.is_finished());
+        let task = Fetch {
+            session: Arc::clone(&served.session),
+            trust: Arc::clone(&self.trust),
+            link: self.link.clone(),
+            places: Arc::clone(&self.fetches),
+            number: (number, fetch),
+            request,
+        };
+        match served.open.insert(fetch, served.fetches.spawn(task.run())) {
+            None => Ok(()),
+            Some(_) => Err(RoomError::Order("the number of a fetch was used twice")),
+        }
     }
 }
 

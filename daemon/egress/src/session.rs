@@ -169,6 +169,11 @@ impl Session {
         self.lookups.clone().acquire_owned().await.ok().map(Arc::new)
     }
 
+    /// Takes a place for a connection, and waits for it if all are taken.
+    pub(crate) async fn connection_place(&self) -> Option<Place> {
+        self.connections.clone().acquire_owned().await.ok().map(Arc::new)
+    }
+
     /// Returns the side of what is outside of the session: what is written to it counts as sent.
     pub(crate) fn outside(&self) -> Side {
         Side::Destination(self.upload.clone())
@@ -214,6 +219,16 @@ impl Session {
         place: &Place,
     ) -> Result<Permit, OpenError> {
         self.permit((target, Asked::Request, Some(request)), place).await
+    }
+
+    /// Asks the broker whether the room may get a page for a call of the session.
+    pub(crate) async fn ask_fetch(
+        self: &Arc<Self>,
+        target: Target,
+        request: WebRequest,
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        self.permit((target, Asked::Fetch, Some(request)), place).await
     }
 
     /// Returns what inspected connections need. The broker sends it if there are inspected hosts.

@@ -5,6 +5,7 @@
 //! session by the listener that accepted it.
 
 use crate::{
+    fetch::{FetchedPage, PageFailure, PageRequest},
     host::{HostName, Target},
     launcher::SessionNumber,
 };
@@ -145,6 +146,22 @@ pub enum EgressRequest {
         /// The answer.
         verdict: EgressVerdict,
     },
+    /// Get a page for a call of a session. The answer is [`EgressReply::Fetched`].
+    Fetch {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the fetch, never used twice in a session.
+        fetch: u64,
+        /// The page.
+        request: PageRequest,
+    },
+    /// Nobody waits for a page any more.
+    EndFetch {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the fetch.
+        fetch: u64,
+    },
     /// End a session's connections and close its listeners.
     Close {
         /// The session.
@@ -211,6 +228,8 @@ pub enum Asked {
     Published,
     /// A request on a connection to an inspected host.
     Request,
+    /// A page for the tool `web_fetch`, which the room gets itself.
+    Fetch,
 }
 
 /// A request to an inspected host, as it is judged.
@@ -243,7 +262,8 @@ pub enum EgressReply {
         target: Target,
         /// The way in which the program asked.
         asked: Asked,
-        /// The request to an inspected host; `None` unless `asked` is [`Asked::Request`].
+        /// The request to an inspected host, or for a page; `None` unless `asked` is
+        /// [`Asked::Request`] or [`Asked::Fetch`].
         request: Option<WebRequest>,
     },
     /// Nobody waits for the answer to a question any more.
@@ -270,6 +290,24 @@ pub enum EgressReply {
         question: u64,
         /// The result.
         result: ConnectionResult,
+    },
+    /// The next bytes of a page, at most [`PAGE_PIECE`](crate::fetch::PAGE_PIECE).
+    Page {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the fetch.
+        fetch: u64,
+        /// The bytes.
+        piece: Vec<u8>,
+    },
+    /// A fetch has ended. Nothing else follows about it.
+    Fetched {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the fetch.
+        fetch: u64,
+        /// The page, of which all pieces were sent, or the reason why there is none.
+        result: Result<FetchedPage, PageFailure>,
     },
     /// A session tried something that is refused without a question.
     Refused {

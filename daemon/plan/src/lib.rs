@@ -11,6 +11,7 @@ pub mod change;
 pub mod codec;
 pub mod egress;
 pub mod evidence;
+pub mod fetch;
 pub mod host;
 pub mod journal;
 pub mod launcher;

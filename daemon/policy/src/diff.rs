@@ -179,6 +179,11 @@ impl DifferenceList {
         for said in a.net.allow.iter().filter(|said| !covers(&b.net, said)) {
             self.push(less, "net.allow", format!("without {}", said.value));
         }
+        for (one, other, direction, word) in [(a, b, more, "with"), (b, a, less, "without")] {
+            for said in other.net.fetch.iter().filter(|said| !one.net.covers_fetch(&said.value)) {
+                self.push(direction, "net.fetch", format!("{word} {}", said.value));
+            }
+        }
         let deny = (&hosts(&a.net.deny)[..], &hosts(&b.net.deny)[..]);
         self.list("net.deny", less, deny, HostEntry::to_string);
         for (one, other, (within, beyond), word) in

@@ -1,6 +1,8 @@
 //! Decides about the connections and lookups of a session in mode `domains`, one at a time. The
 //! broker asks; the egress room carries the bytes. Pure: no I/O.
 
+pub(crate) mod fetch;
+
 use crate::{
     Profile,
     net::{
@@ -45,6 +47,7 @@ pub struct EgressPolicy {
     profile: String,
     allow: Vec<HostEntry>,
     deny: Vec<HostEntry>,
+    fetch: Vec<HostEntry>,
     ask: bool,
     rules: Vec<HostRule>,
     ports: Vec<u16>,
@@ -74,6 +77,7 @@ impl Profile {
             profile: self.name().to_owned(),
             allow: entries(&net.allow),
             deny: entries(&net.deny),
+            fetch: entries(&net.fetch),
             ask: net.ask,
             rules: net.rules.iter().map(|said| said.value.clone()).collect(),
             ports: net.direct_ports(),

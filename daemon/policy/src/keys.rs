@@ -58,6 +58,7 @@ pub const KEYS: &[Key] = &[
     key("net.ports"),
     key("net.allow"),
     key("net.deny"),
+    key("net.fetch"),
     key("net.ask"),
     key("net.host.ports"),
     key("net.host.sockets"),

@@ -71,6 +71,7 @@ pub(crate) struct NetText {
     pub(crate) ports: Option<Vec<Spanned<PortEntry>>>,
     pub(crate) allow: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) deny: Option<Vec<Spanned<HostEntry>>>,
+    pub(crate) fetch: Option<Vec<Spanned<HostEntry>>>,
     pub(crate) ask: Option<bool>,
     pub(crate) host: HostText,
     pub(crate) publish: PublishText,
@@ -90,6 +91,10 @@ pub(crate) struct Net {
     /// The hosts that may not be connected to in mode `domains`, whatever allows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) deny: Vec<WithOrigin<HostEntry>>,
+    /// The hosts that `web_fetch` may also get pages from in mode `domains`. Programs can not reach
+    /// them by this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fetch: Vec<WithOrigin<HostEntry>>,
     /// True if approvers are asked about a host that is neither allowed nor denied.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) ask: bool,
@@ -125,6 +130,7 @@ impl Net {
             ports: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),
+            fetch: Vec::new(),
             ask: false,
             host: HostServices { ports: Vec::new(), sockets: Vec::new() },
             publish: PublishedPorts { ports: Vec::new() },
@@ -184,6 +190,19 @@ impl Net {
         entry.open_ports().into_iter().all(covers)
     }
 
+    /// Whether the settings let `web_fetch` get pages from all hosts and ports of an entry without
+    /// approval.
+    pub(crate) fn covers_fetch(&self, entry: &HostEntry) -> bool {
+        let lists = |port: u16| {
+            self.fetch.iter().any(|said| {
+                said.value.covers_hosts(entry) && said.value.open_ports().contains(&port)
+            })
+        };
+        entry.open_ports().into_iter().all(|port| {
+            lists(port) || self.covers(&HostEntry { hosts: entry.hosts.clone(), port: Some(port) })
+        })
+    }
+
     /// Returns the network access that both profiles allow.
     pub(crate) fn both(&self, other: &Self) -> Self {
         let (less, more) =
@@ -214,22 +233,12 @@ impl Net {
     /// Returns the hosts of mode `domains` that another profile allows too. An approval of one
     /// profile does not stand for the other, so approvers are asked only if both ask.
     fn with_hosts_of(&self, other: &Self, has_services: bool) -> Self {
-        let common = |said: &WithOrigin<HostEntry>| -> Vec<WithOrigin<HostEntry>> {
-            let found: Vec<HostEntry> = match other.mode.value {
-                NetMode::None | NetMode::Loopback => Vec::new(),
-                NetMode::Domains => {
-                    other.allow.iter().flat_map(|one| said.value.common(&one.value)).collect()
-                }
-                NetMode::Ports => said.value.at_ports(|port| other.port(port).is_some()),
-            };
-            found.into_iter().map(|value| WithOrigin { value, at: said.at.clone() }).collect()
-        };
-        let mut allow: Vec<_> = self.allow.iter().flat_map(common).collect();
-        allow.sort_by(|a, b| a.value.cmp(&b.value));
-        allow.dedup_by(|a, b| a.value == b.value);
+        let allow = sorted(self.allow.iter().flat_map(|said| other.allowed_of(said)).collect());
+        let fetch = self.fetch_with(other);
         let ask = self.ask && other.ask;
         let rules = self.rules_with(other);
-        if allow.is_empty() && rules.is_empty() && !ask && !has_services {
+        let has_hosts = !allow.is_empty() || !fetch.is_empty() || !rules.is_empty();
+        if !has_hosts && !ask && !has_services {
             let mode = WithOrigin { value: NetMode::Loopback, at: other.mode.at.clone() };
             return Self::without_hosts(mode);
         }
@@ -237,7 +246,30 @@ impl Net {
         let more = other.deny.iter().filter(|said| self.deny.iter().all(|d| d.value != said.value));
         deny.extend(more.cloned());
         deny.sort_by(|a, b| a.value.cmp(&b.value));
-        Self { allow, deny, ask, rules, ..self.clone() }
+        Self { allow, deny, fetch, ask, rules, ..self.clone() }
+    }
+
+    /// Returns the parts of an allowed entry that these settings allow, too.
+    fn allowed_of(&self, said: &WithOrigin<HostEntry>) -> Vec<WithOrigin<HostEntry>> {
+        let found: Vec<HostEntry> = match self.mode.value {
+            NetMode::None | NetMode::Loopback => Vec::new(),
+            NetMode::Domains => common(said, &self.allow),
+            NetMode::Ports => said.value.at_ports(|port| self.port(port).is_some()),
+        };
+        found.into_iter().map(|value| WithOrigin { value, at: said.at.clone() }).collect()
+    }
+
+    /// Returns the hosts that `web_fetch` may get pages from by both settings, and programs by one of
+    /// them at most.
+    fn fetch_with(&self, other: &Self) -> Vec<WithOrigin<HostEntry>> {
+        let both = |said: &WithOrigin<HostEntry>| {
+            let found = common(said, &other.fetch).into_iter();
+            found.map(|value| WithOrigin { value, at: said.at.clone() }).collect::<Vec<_>>()
+        };
+        let mut fetch: Vec<_> = self.fetch.iter().flat_map(both).collect();
+        fetch.extend(self.fetch.iter().flat_map(|said| other.allowed_of(said)));
+        fetch.extend(other.fetch.iter().flat_map(|said| self.allowed_of(said)));
+        sorted(fetch)
     }
 
     /// Returns the rules of both settings, each as narrow as the other makes it. A rule whose host the
@@ -260,6 +292,18 @@ impl Net {
         rules.sort_by(|a, b| a.value.cmp(&b.value));
         rules
     }
+}
+
+/// Returns the parts of an entry that are also in a list.
+fn common(said: &WithOrigin<HostEntry>, list: &[WithOrigin<HostEntry>]) -> Vec<HostEntry> {
+    list.iter().flat_map(|one| said.value.common(&one.value)).collect()
+}
+
+/// Returns entries in order, each once.
+fn sorted(mut entries: Vec<WithOrigin<HostEntry>>) -> Vec<WithOrigin<HostEntry>> {
+    entries.sort_by(|a, b| a.value.cmp(&b.value));
+    entries.dedup_by(|a, b| a.value == b.value);
+    entries
 }
 
 #[cfg(test)]

@@ -24,3 +24,4 @@ mod shell;
 mod spare_shells;
 mod terminals;
 mod trees;
+mod web_fetch;

@@ -359,6 +359,12 @@ class Aborted(RemoteError):
     code = "aborted"
 
 
+class FetchFailed(RemoteError):
+    """The page could not be got from its host."""
+
+    code = "fetch_failed"
+
+
 #: The class of each error code of the protocol.
 CODES: dict[str, type[RemoteError]] = {kind.code: kind for kind in RemoteError.__subclasses__()}
 
@@ -414,6 +420,7 @@ __all__ = [
     "Denied",
     "Disconnected",
     "Error",
+    "FetchFailed",
     "FileSystem",
     "Forbidden",
     "FrameTooLarge",

@@ -47,6 +47,10 @@ impl Subject<'_> {
             Task::Change(_) => {}
             Task::Read { .. } => lines.push(self.line("read")),
             Task::Errand(_) => lines.push(own_line(self.tool)),
+            Task::Fetch(request) => lines.push(ViewLine {
+                text: visible::line(&format!("fetch {}", request.url)),
+                findings: Vec::new(),
+            }),
             Task::Provided { .. } => lines.push(provided_line(self.tool, self.call)),
             Task::Check { paths } => {
                 for (_, program) in programs(self.session, paths) {

@@ -10,6 +10,7 @@ use crate::base::{error::CallError, peer::ConnectionNumber};
 use palisade_plan::{
     cell::{Link, Part, Size},
     change::Replacement,
+    fetch::PageRequest,
     search::{Choice, Glob, Grep},
 };
 use palisade_policy::{ADJUSTED, JobRoute, Profile, Scene};
@@ -53,6 +54,8 @@ pub(crate) enum Task {
     Grep(Box<Grep>),
     Job(JobTask),
     Errand(SessionTask),
+    /// Gets a page from the network.
+    Fetch(PageRequest),
     /// Invokes a provider's tool. The connection's number ties an approval to this provider, not to
     /// another one with the same tool name.
     Provided {

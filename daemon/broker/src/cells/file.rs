@@ -2,7 +2,6 @@
 //! broker.
 
 mod exchange;
-mod media;
 mod read;
 mod search;
 mod sieve;
@@ -94,6 +93,7 @@ async fn perform(
         | Task::Change(_)
         | Task::Job(_)
         | Task::Errand(_)
+        | Task::Fetch(_)
         | Task::Provided { .. }
         | Task::Check { .. } => Err(CallError::Cell("this is not a file task".to_owned())),
     }

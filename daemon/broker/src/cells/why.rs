@@ -42,7 +42,11 @@ pub(crate) fn touched(task: &Task) -> AccessedPaths {
             Some(name) if name.starts_with('/') => vec![(Act::Execute, name.clone().into_bytes())],
             Some(_) | None => Vec::new(),
         },
-        Task::Job(_) | Task::Errand(_) | Task::Provided { .. } | Task::Check { .. } => Vec::new(),
+        Task::Job(_)
+        | Task::Errand(_)
+        | Task::Fetch(_)
+        | Task::Provided { .. }
+        | Task::Check { .. } => Vec::new(),
     })
 }
 

@@ -106,7 +106,7 @@ pub(crate) struct Server {
     pub(crate) operators: Operators,
     pub(crate) lobby: DetachedSessions,
     pub(crate) proofs: Proofs,
-    pub(crate) rooms: EgressRooms,
+    pub(crate) rooms: Arc<EgressRooms>,
     pub(crate) clients: Clients,
     connections: AtomicU64,
 }
@@ -125,8 +125,9 @@ impl Server {
             telemetry: Arc::clone(&telemetry),
             live: Arc::clone(&live),
         });
-        let rooms = EgressRooms::new(parts.egress, Arc::clone(&approvals));
-        let calls = Arc::new(CallServices { registry, analyst, approvals });
+        let rooms = Arc::new(EgressRooms::new(parts.egress, Arc::clone(&approvals)));
+        let calls =
+            Arc::new(CallServices { registry, analyst, approvals, rooms: Arc::clone(&rooms) });
         Self {
             live,
             telemetry,

@@ -203,6 +203,7 @@ pub(super) const fn name(asked: Asked) -> &'static str {
         Asked::Direct => "direct",
         Asked::Published => "published",
         Asked::Request => "request",
+        Asked::Fetch => "web_fetch",
     }
 }
 

@@ -103,6 +103,7 @@ pub(super) async fn decide(
     let decision = match (asked, request, &target.host) {
         (Asked::Lookup, _, Host::Name(name)) => session.policy.lookup(name),
         (Asked::Published, _, _) => session.policy.decide_inward(target.port),
+        (Asked::Fetch, Some(request), _) => session.policy.decide_fetch(target, request),
         (_, Some(request), _) => session.policy.decide_request(target, request),
         (_, None, _) => session.policy.decide(target),
     };

@@ -45,6 +45,8 @@ impl RoomLink {
             | EgressReply::Withdrawn { .. }
             | EgressReply::Connected { .. }
             | EgressReply::Ended { .. }
+            | EgressReply::Page { .. }
+            | EgressReply::Fetched { .. }
             | EgressReply::Refused { .. } => {
                 Err(NetworkError::Protocol("its first message is not the answer to the greeting"))
             }

@@ -12,6 +12,7 @@ use super::{
 use crate::approval::service::ApprovalService;
 use palisade_plan::{
     egress::{Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, WebRequest},
+    fetch::PageRequest,
     host::Target,
     launcher::SessionNumber,
 };
@@ -47,6 +48,10 @@ pub(super) enum RoomCommand {
     Open(Arc<NetworkSession>, oneshot::Sender<Result<(), NetworkError>>),
     /// End a session's connections. The answer comes when they are recorded.
     Close(SessionNumber, oneshot::Sender<()>),
+    /// Get a page for a session. The session's list of fetches hears the answer.
+    Fetch(SessionNumber, u64, PageRequest),
+    /// End a fetch that nobody waits for.
+    EndFetch(SessionNumber, u64),
 }
 
 /// The counts of rooms, for the status and the metrics.
@@ -110,6 +115,17 @@ impl UserRoom {
                     self.close(number).await;
                     done.send(()).ok();
                 }
+                RoomEvent::Command(Some(RoomCommand::Fetch(number, fetch, request))) => {
+                    let request = EgressRequest::Fetch { session: number, fetch, request };
+                    if !self.tell_of(number, &request).await
+                        && let Some(session) = self.sessions.get(&number)
+                    {
+                        session.fetches.forget(fetch);
+                    }
+                }
+                RoomEvent::Command(Some(RoomCommand::EndFetch(number, fetch))) => {
+                    self.tell_of(number, &EgressRequest::EndFetch { session: number, fetch }).await;
+                }
                 RoomEvent::Message(Ok(message)) => {
                     if let Err(error) = self.hear(message) {
                         self.died(&error);
@@ -139,6 +155,21 @@ impl UserRoom {
         }
         self.sessions.insert(session.number, session);
         Ok(())
+    }
+
+    /// Sends a request about a session that the room serves. Returns whether it did.
+    async fn tell_of(&mut self, number: SessionNumber, request: &EgressRequest) -> bool {
+        let RoomState::Running { link, .. } = &self.link else { return false };
+        if !self.sessions.contains_key(&number) {
+            return false;
+        }
+        match link.send(request, &[]).await {
+            Ok(()) => true,
+            Err(error) => {
+                self.died(&error);
+                false
+            }
+        }
     }
 
     /// Starts a room for all sessions.
@@ -225,6 +256,8 @@ impl UserRoom {
             | EgressReply::Withdrawn { session, .. }
             | EgressReply::Connected { session, .. }
             | EgressReply::Ended { session, .. }
+            | EgressReply::Page { session, .. }
+            | EgressReply::Fetched { session, .. }
             | EgressReply::Refused { session, .. } => *session,
         };
         // The last messages about a session may cross the request to close it.
@@ -250,6 +283,8 @@ impl UserRoom {
                 session.connections.connected(question, address)?;
             }
             EgressReply::Ended { question, result, .. } => end(question, result),
+            EgressReply::Page { fetch, piece, .. } => session.fetches.add(fetch, &piece)?,
+            EgressReply::Fetched { fetch, result, .. } => session.fetches.finish(fetch, result),
             EgressReply::Refused { target, reason, .. } => {
                 let calls = session.calls(telemetry);
                 let calls = calls.into_iter().map(|call| call.call_id).collect();
@@ -267,7 +302,7 @@ impl UserRoom {
         target: Target,
         (asked, request): (Asked, Option<WebRequest>),
     ) -> Result<(), NetworkError> {
-        if (asked == Asked::Request) != request.is_some() {
+        if matches!(asked, Asked::Request | Asked::Fetch) != request.is_some() {
             return Err(NetworkError::Protocol("it asks about a request without one"));
         }
         let RoomState::Running { link, .. } = &self.link else { return Ok(()) };

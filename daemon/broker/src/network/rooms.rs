@@ -92,7 +92,7 @@ impl EgressRooms {
     }
 
     /// Returns the way to a user's room.
-    fn user(&self, uid: u32) -> mpsc::Sender<RoomCommand> {
+    pub(super) fn user(&self, uid: u32) -> mpsc::Sender<RoomCommand> {
         let mut state = self.state();
         let commands = state.users.entry(uid).or_insert_with(|| {
             let (sender, commands) = mpsc::channel(COMMANDS);
@@ -122,7 +122,7 @@ impl EgressRooms {
         }
     }
 
-    fn sessions(&self) -> Vec<Arc<NetworkSession>> {
+    pub(super) fn sessions(&self) -> Vec<Arc<NetworkSession>> {
         self.state().sessions.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -158,6 +158,6 @@ impl EgressRooms {
     }
 }
 
-fn stopping() -> NetworkError {
+pub(super) fn stopping() -> NetworkError {
     NetworkError::Gone("the daemon is stopping".to_owned())
 }

@@ -4,6 +4,7 @@
 use super::{
     connections::{self, OpenConnections},
     decide::Asking,
+    fetch::OpenFetches,
     listeners::SessionListeners,
     refusals::{RefusalCounts, RefusalKey, RefusalRecord},
 };
@@ -41,6 +42,7 @@ pub(super) struct NetworkSession {
     authority: Option<AuthorityKey>,
     pub(super) connections: OpenConnections,
     pub(super) asking: Asking,
+    pub(super) fetches: OpenFetches,
     refusals: RefusalCounts,
     pub(super) opened: Instant,
 }
@@ -82,7 +84,7 @@ impl NetworkSession {
             Option<AuthorityKey>,
         ),
     ) -> Self {
-        let (connections, asking, refusals) = Default::default();
+        let (connections, asking, fetches, refusals) = Default::default();
         Self {
             number,
             identity,
@@ -94,6 +96,7 @@ impl NetworkSession {
             authority,
             connections,
             asking,
+            fetches,
             refusals,
             opened: Instant::now(),
         }
@@ -150,8 +153,9 @@ impl NetworkSession {
         }
     }
 
-    /// Ends all connections and writes what is left to record.
+    /// Ends all connections and fetches, and writes what is left to record.
     pub(super) fn end(&self, telemetry: &Telemetry, failure: &str) {
+        self.fetches.forget_all();
         for record in self.connections.end_all(&self.identity.id, failure) {
             telemetry.metrics.ended_connection(&record);
             telemetry.audit.connection(&self.identity, record);
@@ -188,8 +192,13 @@ impl NetworkSession {
         let profile = &self.identity.profile;
         let told = palisade_policy::explain(profile, &self.identity.scene, Act::Connect, &connect);
         let told = told.ok().and_then(|told| told.denial());
-        let (remedy, at, opens) =
+        let (mut remedy, at, mut opens) =
             told.map(|denial| (denial.remedy, denial.at, denial.opens)).unwrap_or_default();
+        if let (Some(Asked::Fetch), Some(target)) = (refused.asked, asked)
+            && let Some(change) = palisade_policy::fetch_change(profile, target)
+        {
+            (remedy, opens) = (change.unseen(), change.opens);
+        }
         Denial {
             layer: "network".to_owned(),
             rule: format!("connect: {}", refused.reason),

@@ -19,7 +19,11 @@ use std::sync::Arc;
 
 /// Takes a call from its request to its result. Whatever happens, there is a result.
 pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) -> CallResult {
-    let header: ResultHeader = asked.result_header();
+    let mut header: ResultHeader = asked.result_header();
+    if let Ok(tool) = services.registry.resolve(&asked.call.tool) {
+        // The call may use an alias.
+        header.tool = tool.spec.name.clone();
+    }
     let session = Arc::clone(&asked.context.session);
     let telemetry = &services.approvals.telemetry;
     let started = asked.started_call();

@@ -16,6 +16,7 @@ use crate::{
         change::{self, DIFF},
         guard::{self, Route},
     },
+    pipeline::fetch,
     tools::Tool,
 };
 use gathered::GatheredFacts;
@@ -41,6 +42,7 @@ pub(crate) async fn gather_for_approval(
         Task::Run(_)
         | Task::Job(_)
         | Task::Errand(_)
+        | Task::Fetch(_)
         | Task::Provided { .. }
         | Task::Check { .. }
         | Task::Read { .. }
@@ -79,6 +81,7 @@ pub(crate) async fn gather(
             let routing = guard::route(session, program, analysed.nature, looked.reach);
             (facts.up_front, *route) = (routing.up_front, routing.route);
         }
+        Task::Fetch(_) => *failed = fetch::unavailable(session),
         Task::Job(_) | Task::Errand(_) | Task::Provided { .. } => {}
         Task::Check { paths } => {
             for (_, program) in programs(session, paths) {

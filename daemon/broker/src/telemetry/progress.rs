@@ -24,8 +24,8 @@ const ARGUMENTS: usize = 16 * 1024;
 const SUMMARY: usize = 200;
 
 /// The arguments that say what a call is about, the most informative first.
-const SUMMARY_ARGUMENTS: [&str; 7] =
-    ["command", "argv", "path", "file_path", "pattern", "source", "job"];
+const SUMMARY_ARGUMENTS: [&str; 8] =
+    ["command", "argv", "path", "file_path", "pattern", "source", "job", "url"];
 
 /// All calls under way.
 #[derive(Debug, Default)]

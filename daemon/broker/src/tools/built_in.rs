@@ -6,7 +6,7 @@ use super::{
     diagnostics, edit, glob, grep, job_commit, job_input, job_kill, job_list, job_output,
     list_files, make_dir, move_file, multi_edit, read_file, realpath, stat, todo_read, todo_write,
     tool::{RegistryError, Tool},
-    tool_search, undo, write_file,
+    tool_search, undo, web_fetch, write_file,
 };
 use palisade_protocol::arguments as wire;
 
@@ -36,6 +36,7 @@ pub(super) fn built_ins() -> Result<Vec<Tool>, RegistryError> {
         built_in::<wire::TodoRead>(&todo_read::DESCRIPTION, todo_read::parse)?,
         built_in::<wire::TodoWrite>(&todo_write::DESCRIPTION, todo_write::parse)?,
         built_in::<wire::ToolSearch>(&tool_search::DESCRIPTION, tool_search::parse)?,
+        built_in::<wire::WebFetch>(&web_fetch::DESCRIPTION, web_fetch::parse)?,
         built_in::<wire::Diagnostics>(&diagnostics::DESCRIPTION, diagnostics::parse)?,
     ])
 }

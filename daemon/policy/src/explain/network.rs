@@ -3,7 +3,7 @@
 use super::{Act, Change, Decision, ExplainError, Explanation, TargetOwner, change};
 use crate::{
     EgressDecision, Profile, Scene,
-    egress::wanted_entry,
+    egress::{fetch::wanted_fetch, wanted_entry},
     net::{NetMode, host::is_this_host},
 };
 use palisade_plan::{
@@ -214,6 +214,18 @@ fn allow(profile: &Profile, value: String) -> Change {
          session can read"
     );
     Change { key: "net.allow", value, how, opens }
+}
+
+/// Returns the change that lets `web_fetch` get pages from a target: an entry of `net.fetch`, or of
+/// `net.allow` for an address. `None` if no entry can name it.
+#[must_use]
+pub fn fetch_change(profile: &Profile, target: &Target) -> Option<Change> {
+    let Some(value) = wanted_fetch(target) else {
+        return wanted_entry(target).map(|entry| allow(profile, entry));
+    };
+    let how = change::how(profile, "net.fetch", &format!("add {value:?} to"));
+    let opens = format!("web_fetch could get pages from {value}, and send it data in their URLs");
+    Some(Change { key: "net.fetch", value, how, opens })
 }
 
 /// Returns the change that opens the port of an address in the host's network.

@@ -1,5 +1,6 @@
 //! Resolves `[net]` of a profile file over the profile that it extends. Pure: no I/O.
 
+mod fetch;
 mod rules;
 
 use super::{
@@ -43,6 +44,7 @@ pub(super) fn network(
         ("net.ports", NetMode::Ports, written.ports.is_some()),
         ("net.allow", NetMode::Domains, written.allow.is_some()),
         ("net.deny", NetMode::Domains, written.deny.is_some()),
+        ("net.fetch", NetMode::Domains, written.fetch.is_some()),
         ("net.ask", NetMode::Domains, written.ask.is_some()),
         ("net.host.ports", NetMode::Domains, written.host.ports.is_some()),
         ("net.publish.ports", NetMode::Domains, written.publish.ports.is_some()),
@@ -118,10 +120,12 @@ fn domains(
         return Err(laxer(document, "net.ask", why));
     }
     let allow = allow(document, base, written.allow.as_ref(), widening)?;
+    let fetch = fetch::fetch(document, base, written.fetch.as_ref(), widening)?;
     let rules =
         rules::rules(document, base, written.rule.as_deref().unwrap_or_default(), widening)?;
     let has_services = !net.host.ports.is_empty() || !net.publish.is_empty();
-    if allow.is_empty() && rules.is_empty() && !ask && !has_services {
+    let has_hosts = !allow.is_empty() || !fetch.is_empty() || !rules.is_empty();
+    if !has_hosts && !ask && !has_services {
         let why = "is \"domains\", but no host is allowed and none is asked about";
         let name = "name hosts, such as `allow = [\"packages.example\"]`, set `ask = true`, or \
                     set `mode = \"loopback\"`";
@@ -134,15 +138,18 @@ fn domains(
         }
     }
     deny.sort_by(|a, b| a.value.cmp(&b.value));
-    for said in written.allow.iter().flatten() {
+    let lists = [(ALLOW, &written.allow), (fetch::FETCH, &written.fetch)];
+    for (key, said) in
+        lists.into_iter().flat_map(|(key, list)| list.iter().flatten().map(move |said| (key, said)))
+    {
         if let Some(by) = deny.iter().find(|deny| deny.value.denies_all_of(said.get_ref())) {
             let why = format!("\"{}\" is denied by \"{}\" of net.deny", said.get_ref(), by.value);
             let start = said.span().start;
-            return Err(document.wrong_at(start, ALLOW, why, "leave one of the two out"));
+            return Err(document.wrong_at(start, key, why, "leave one of the two out"));
         }
     }
     rules::check_denied(document, written.rule.as_deref().unwrap_or_default(), &deny)?;
-    let net = Net { allow, deny, ask, rules, ..net };
+    let net = Net { allow, deny, fetch, ask, rules, ..net };
     let ports = net.direct_ports().len();
     if ports > MAX_DIRECT_PORTS {
         let why = format!("has, with 80, 443 and net.host.ports, {ports} different ports");

@@ -1,12 +1,9 @@
 //! `read_file`: turns pieces from the cell into text, numbered text, bytes or events. Runs in the
 //! broker.
 
-use super::{
-    exchange::{done, unexpected},
-    media,
-};
+use super::exchange::{done, unexpected};
 use crate::{
-    base::{error::CallError, escaped::escaped, outcome::Outcome, task::Numbering},
+    base::{error::CallError, escaped::escaped, media, outcome::Outcome, task::Numbering},
     cells::{context::Context, files::Lease},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};

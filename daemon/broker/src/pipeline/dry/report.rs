@@ -59,6 +59,7 @@ fn describe(call: &CheckedCall, report: &mut Value) {
             }
         }
         Task::Provided { arguments, .. } => report["arguments"] = json!(arguments),
+        Task::Fetch(request) => report["url"] = json!(request.url),
         Task::Job(_) | Task::Errand(_) => {}
     }
 }

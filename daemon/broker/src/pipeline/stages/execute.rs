@@ -26,7 +26,7 @@ use crate::{
         },
     },
     pipeline::{
-        diagnose, errand,
+        diagnose, errand, fetch,
         invoke::{self, ProviderRequest},
         job::{
             self,
@@ -69,7 +69,7 @@ pub(crate) async fn execute(
     };
     let touched = why::touched(&task);
     let observed = observe::asked(&session, &tool.spec, &touched);
-    let runs_program = matches!(task, Task::Run(_) | Task::Check { .. });
+    let connects = matches!(task, Task::Run(_) | Task::Check { .. } | Task::Fetch(_));
     let refused = session.refused.so_far();
     let change = ChangePeriod::begin(&session, &tool.spec.metadata);
     let (mut outcome, unsettled) = match task {
@@ -83,6 +83,9 @@ pub(crate) async fn execute(
         }
         Task::Job(task) => (job::serve::run(task, context, deadline, docket).await, None),
         Task::Errand(errand) => (errand::run(errand, &session, &services.registry), None),
+        Task::Fetch(request) => {
+            (fetch::run(request, &services.rooms, context, deadline).await, None)
+        }
         Task::Provided { arguments, .. } => match tool.provider() {
             Some(provider) => {
                 let asking = ProviderRequest { tool: tool.spec.name.clone(), arguments, reason };
@@ -106,7 +109,7 @@ pub(crate) async fn execute(
         | Task::Grep(_)) => (file::run(task, &tool.spec, context, deadline).await, None),
     };
     drop(change);
-    if runs_program {
+    if connects {
         outcome.denials.extend(session.refused.since(refused));
     }
     why::explain(&session, &touched, &mut outcome);

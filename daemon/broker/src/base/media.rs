@@ -1,10 +1,10 @@
 //! Detects the type of a file by its first bytes; a name can say anything. Pure: no I/O.
 
 /// The media type of a file that is neither text nor known.
-pub(super) const UNKNOWN: &str = "application/octet-stream";
+pub(crate) const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of an image or a document, from its first bytes.
-pub(super) fn of(bytes: &[u8]) -> Option<&'static str> {
+pub(crate) fn of(bytes: &[u8]) -> Option<&'static str> {
     // For almost every file the first byte decides.
     match bytes.first()? {
         0x89 if bytes.starts_with(b"\x89PNG\r\n\x1a\n") => Some("image/png"),
