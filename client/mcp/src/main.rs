@@ -5,6 +5,7 @@
 mod call;
 mod catalog;
 mod http;
+mod lines;
 mod listen;
 mod pages;
 mod render;
