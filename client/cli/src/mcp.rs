@@ -2,12 +2,15 @@
 
 use crate::{failure::Failure, programs};
 use clap::Args;
-use palisade_options::McpOptions;
+use palisade_options::{McpOptions, McpSubcommand};
 use std::ffi::OsString;
 
 /// Serve the tools over the Model Context Protocol, on standard input and output or over HTTP
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = "\
 For agents that speak the Model Context Protocol: name this command as a server in their
 configuration. Switch off the agent's own shell and file tools, which are not confined
 (docs/agents.md). The session is opened at the first call. It ends, with everything that runs in it,
@@ -21,6 +24,8 @@ With --listen the server speaks HTTP on this host until it gets a signal, at any
 clients share one session. On a loopback address they have to show the token of --token-file, as
 `Authorization: Bearer TOKEN`. A Unix socket is made for this user only.
 
+`palisade mcp wrap -- COMMAND` runs another server confined, and passes its tools on to the agent.
+
 Without a running daemon, a private daemon is started. No approver can reach that one, so what needs
 approval is denied.
 
@@ -30,9 +35,12 @@ Examples:
   palisade mcp --workspace ~/src/project
   palisade mcp --profile readonly --tools read_file,grep,glob
   palisade mcp --listen 127.0.0.1:8137 --token-file ~/.config/palisade/token
-  claude mcp add palisade -- palisade mcp --workspace \"$PWD\"")]
+  claude mcp add palisade -- palisade mcp --workspace \"$PWD\""
+)]
 pub(crate) struct Mcp {
-    /// Checked here; the program reads them itself.
+    /// Checked here, like the options; the program reads them itself.
+    #[command(subcommand)]
+    _subcommand: Option<McpSubcommand>,
     #[command(flatten)]
     _options: McpOptions,
 }

@@ -92,7 +92,7 @@ async fn converse(
 }
 
 /// Watches for the signals that end a program; the future is ready at the first.
-fn signalled() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn signalled() -> io::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;

@@ -1,6 +1,7 @@
 //! Messages as lines on standard input and output. Input that is no message is answered with a
 //! typed error, and the end of input is told to the calls at once.
 
+use crate::lines::{InputLine, LineReader};
 use rmcp::{
     ErrorData, RoleServer,
     model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage},
@@ -8,7 +9,7 @@ use rmcp::{
 };
 use std::{io, sync::Arc};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     sync::Mutex,
 };
 use tokio_util::sync::CancellationToken;
@@ -18,26 +19,9 @@ const MAX_LINE: usize = palisade_client::limits::MAX_FRAME;
 
 /// A pair of byte streams that carries one message a line.
 pub(crate) struct Lines<R, W> {
-    reader: BufReader<R>,
-    line: Vec<u8>,
-    reading: Reading,
+    reader: LineReader<R>,
     writer: Arc<Mutex<W>>,
     ended: CancellationToken,
-}
-
-/// The handling of the bytes of the current line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    Kept,
-    /// The line is too long; the rest of it is dropped.
-    Dropped,
-}
-
-/// The outcome of reading a line.
-enum Found {
-    Line,
-    TooLong,
-    End,
 }
 
 /// Why a line is not a message, and which request is to be answered so.
@@ -46,34 +30,8 @@ type Refusal = (ErrorData, Option<RequestId>);
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     /// Creates a transport that cancels `ended` at the end of its input.
     pub(crate) fn new(reader: R, writer: W, ended: CancellationToken) -> Self {
-        let (reader, writer) = (BufReader::new(reader), Arc::new(Mutex::new(writer)));
-        Self { reader, line: Vec::new(), reading: Reading::Kept, writer, ended }
-    }
-
-    /// Reads up to the next end of a line. May be dropped at any time and called again: what was
-    /// read stays in `line`.
-    async fn next_line(&mut self) -> Found {
-        loop {
-            // An error of the input is its end: nothing more can come.
-            let Ok(available) = self.reader.fill_buf().await else { return Found::End };
-            if available.is_empty() {
-                return Found::End;
-            }
-            let end = available.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(available.len(), |end| end + 1);
-            let fits = self.line.len() + taken <= MAX_LINE;
-            if self.reading == Reading::Kept && fits {
-                self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
-            } else {
-                self.line.clear();
-                self.reading = Reading::Dropped;
-            }
-            self.reader.consume(taken);
-            if end.is_some() {
-                let reading = std::mem::replace(&mut self.reading, Reading::Kept);
-                return if reading == Reading::Kept { Found::Line } else { Found::TooLong };
-            }
-        }
+        let reader = LineReader::new(reader, MAX_LINE);
+        Self { reader, writer: Arc::new(Mutex::new(writer)), ended }
     }
 }
 
@@ -124,18 +82,17 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            let parsed = match self.next_line().await {
-                Found::Line => parse(&self.line),
-                Found::TooLong => {
+            let parsed = match self.reader.next().await {
+                InputLine::Whole(line) => parse(&line),
+                InputLine::TooLong => {
                     let message = format!("the message is longer than {MAX_LINE} bytes");
                     Err(Box::new((ErrorData::invalid_request(message, None), None)))
                 }
-                Found::End => {
+                InputLine::End => {
                     self.ended.cancel();
                     return None;
                 }
             };
-            self.line.clear();
             match parsed {
                 Ok(Some(message)) => return Some(message),
                 Ok(None) => {}

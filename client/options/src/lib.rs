@@ -6,7 +6,9 @@ pub mod duration;
 mod listen;
 mod mcp;
 mod session;
+mod wrap;
 
 pub use listen::ListenAddress;
 pub use mcp::McpOptions;
 pub use session::{AskMode, Connection, GuardMode, SessionTerms, WorkspaceError};
+pub use wrap::{McpSubcommand, WrapOptions};

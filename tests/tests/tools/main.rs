@@ -15,6 +15,7 @@ mod learn;
 mod many;
 mod mcp;
 mod mcp_http;
+mod mcp_wrap;
 mod output;
 mod providers;
 mod python;

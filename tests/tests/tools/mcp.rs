@@ -16,17 +16,17 @@ use std::{
 };
 
 /// A server and the client's ends of its pipes.
-struct Mcp {
-    child: Child,
+pub(crate) struct Mcp {
+    pub(crate) child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     requests: u64,
     /// Messages that came before what was waited for.
-    seen: Vec<Value>,
+    pub(crate) seen: Vec<Value>,
 }
 
 impl Mcp {
-    fn start(world: &World, arguments: &[&str]) -> Self {
+    pub(crate) fn start(world: &World, arguments: &[&str]) -> Self {
         let mut command = world.command("palisade-mcp");
         command.args(arguments);
         Self::spawn(world, command)
@@ -57,19 +57,19 @@ impl Mcp {
         input.write_all(b"\n").unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    pub(crate) fn hear(&mut self) -> Value {
         let mut line = String::new();
         assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server has ended");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
         let params = params.as_object().unwrap();
         self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
     /// Sends a request and returns its id.
-    fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.requests += 1;
         let id = self.requests;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -78,7 +78,7 @@ impl Mcp {
     }
 
     /// Waits for the answer to a request.
-    fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.hear();
             if message["id"] == json!(id) {
@@ -88,12 +88,12 @@ impl Mcp {
         }
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
 
-    fn initialize(&mut self, version: &str) -> Value {
+    pub(crate) fn initialize(&mut self, version: &str) -> Value {
         let client = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
         let answer = self.ask("initialize", params);
@@ -101,14 +101,14 @@ impl Mcp {
         answer["result"].clone()
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         assert!(answer["error"].is_null(), "{tool}: {answer}");
         answer["result"].clone()
     }
 
     /// Closes the server's input and waits for its end.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.input.take());
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
@@ -124,7 +124,7 @@ impl Drop for Mcp {
 }
 
 /// The text of a result. That an ordinary user's daemon may lack cgroups is left out.
-fn text(result: &Value) -> String {
+pub(crate) fn text(result: &Value) -> String {
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
     text.replace("\n[not enforced on this host: limits]", "")
 }

@@ -1,0 +1,350 @@
+//! The relay between an agent and a server: one request at a time, each checked on its way there and
+//! its answer on its way back.
+
+use super::{
+    WrapError,
+    agent::{AgentRequest, AgentWriter},
+    backoff::Backoff,
+    life::{CommitOutcome, LifeError, RequestError, ServerSetup},
+    message::{RpcError, printable},
+    output::ended_because,
+    pin::{Comparison, PinFile},
+    result::{add_note, bound_answer, bound_result, failure, passed_parts},
+    started::StartedServer,
+};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+/// The choices of the user who starts the relay.
+#[derive(Debug)]
+pub(super) struct RelayOptions {
+    /// The maximum length of a result's text, in characters.
+    pub(super) max_output: usize,
+    /// The command with which a person accepts the server's tools.
+    pub(super) accept_command: String,
+}
+
+/// The relay.
+#[derive(Debug)]
+pub(super) struct Relay {
+    setup: ServerSetup,
+    pin: PinFile,
+    agent: Arc<AgentWriter>,
+    options: RelayOptions,
+    /// The parameters of the agent's `initialize`, which each new server gets.
+    introduction: Option<Map<String, Value>>,
+    server: Option<StartedServer>,
+    backoff: Backoff,
+}
+
+/// The answer to a request; `None` if the agent wants none.
+type RelayedAnswer = Option<Result<Value, RpcError>>;
+
+impl Relay {
+    pub(super) fn new(
+        setup: ServerSetup,
+        pin: PinFile,
+        agent: Arc<AgentWriter>,
+        options: RelayOptions,
+    ) -> Self {
+        let (introduction, server, backoff) = (None, None, Backoff::default());
+        Self { setup, pin, agent, options, introduction, server, backoff }
+    }
+
+    /// Serves requests until there are no more.
+    pub(super) async fn serve(&mut self, mut requests: mpsc::Receiver<AgentRequest>) {
+        loop {
+            let idle = async {
+                match &mut self.server {
+                    Some(server) => server.life.idle().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let request = tokio::select! {
+                biased;
+                why = idle => {
+                    self.lose(&why).await;
+                    continue;
+                }
+                request = requests.recv() => request,
+            };
+            let Some(request) = request else { return };
+            if request.cancelled.is_cancelled() {
+                continue;
+            }
+            if let Some(outcome) = self.answer(&request).await {
+                self.agent.answer(request.id, outcome).await;
+            }
+        }
+    }
+
+    /// Shows what changed in the server's tools, and accepts them.
+    pub(super) async fn accept_tools(&mut self) -> Result<(), WrapError> {
+        let client = json!({"name": "palisade", "version": env!("CARGO_PKG_VERSION")});
+        self.introduction = Some(Map::from_iter([
+            ("protocolVersion".to_owned(), json!("2025-11-25")),
+            ("clientInfo".to_owned(), client),
+        ]));
+        let server = self.start().await.map_err(|error| WrapError::Server(error.to_string()))?;
+        let changes = self.pin.accept(&server.list)?;
+        let (name, names) = (&self.setup.name, server.list.names().join(", "));
+        match changes {
+            None => println!("MCP server {name}: accepted its first tools: {names}"),
+            Some(changes) if changes.is_empty() => {
+                println!("MCP server {name}: nothing has changed; its tools are {names}");
+            }
+            Some(changes) => println!("MCP server {name}: accepted: {}", changes.join("; ")),
+        }
+        println!("{}  {}", server.list.digest(), self.pin.path().display());
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Ends the server.
+    pub(super) async fn close(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.life.end().await;
+        }
+    }
+
+    async fn answer(&mut self, request: &AgentRequest) -> RelayedAnswer {
+        let AgentRequest { method, params, .. } = request;
+        if method == "initialize" {
+            return Some(self.welcome(params).await);
+        }
+        if self.introduction.is_none() {
+            let why = format!("{method} came before initialize");
+            return Some(Err(RpcError::new(RpcError::INVALID_REQUEST, why)));
+        }
+        match method.as_str() {
+            "tools/list" => Some(self.list().await),
+            "tools/call" => self.call(request).await,
+            _ => match passed_parts(method) {
+                Some(parts) => self.pass(request, parts).await,
+                None => {
+                    let why = format!("{} is not passed on to the server", printable(method, 100));
+                    Some(Err(RpcError::new(RpcError::UNKNOWN_METHOD, why)))
+                }
+            },
+        }
+    }
+
+    /// Answers `initialize` with what the server says, except for what this relay does not pass on.
+    async fn welcome(&mut self, params: &Map<String, Value>) -> Result<Value, RpcError> {
+        if self.introduction.is_some() {
+            let why = "initialize was answered already";
+            return Err(RpcError::new(RpcError::INVALID_REQUEST, why));
+        }
+        self.introduction = Some(params.clone());
+        if let Err(error) = self.ready().await {
+            // The agent may try again.
+            self.introduction = None;
+            return Err(error);
+        }
+        let refusal = self.refusal();
+        let Some(server) = &self.server else { return Err(self.gone()) };
+        let mut welcome = server.welcome();
+        let instructions = server.list.instructions();
+        match refusal {
+            Some(why) => eprintln!("warning: {why}"),
+            None if !instructions.is_empty() => welcome["instructions"] = json!(instructions),
+            None => {}
+        }
+        Ok(welcome)
+    }
+
+    /// Answers `tools/list` with the tools that the server has now, if they are accepted.
+    async fn list(&mut self) -> Result<Value, RpcError> {
+        self.ready().await?;
+        if let Some(server) = &mut self.server {
+            server.life.has_new_tools = true;
+        }
+        self.refresh().await?;
+        if let Some(why) = self.refusal() {
+            return Err(RpcError::of_server(why));
+        }
+        let server = self.server.as_ref().ok_or_else(|| self.gone())?;
+        Ok(json!({"tools": server.list.shown()}))
+    }
+
+    /// Answers `tools/call`: checks that the tools are accepted, calls one, and commits what the server
+    /// changed.
+    async fn call(&mut self, request: &AgentRequest) -> RelayedAnswer {
+        let name = request.params.get("name").and_then(Value::as_str).unwrap_or_default();
+        if let Err(error) = self.prepare().await {
+            return Some(Ok(failure(&error.message)));
+        }
+        let Some(server) = &mut self.server else { return Some(Err(self.gone())) };
+        if !server.list.contains(name) {
+            let why = format!(
+                "there is no tool {:?}; the tools are {}",
+                printable(name, 100),
+                server.list.names().join(", ")
+            );
+            return Some(Err(RpcError::new(RpcError::INVALID_PARAMS, why)));
+        }
+        let mut params = Map::from_iter([("name".to_owned(), json!(name))]);
+        if let Some(arguments) = request.params.get("arguments") {
+            params.insert("arguments".to_owned(), arguments.clone());
+        }
+        add_progress_token(&mut params, &request.params);
+        let what = format!("tools/call {name}");
+        let agent = Arc::clone(&self.agent);
+        let answered = server
+            .life
+            .request("tools/call", params, &what, Some(&agent), &request.cancelled)
+            .await;
+        let answer = match answered {
+            Ok(result) => Ok(bound_result(result, self.options.max_output)),
+            Err(RequestError::Answered(error)) => Err(error),
+            Err(error) => return self.fail(error, &what).await.map(|why| Ok(failure(&why))),
+        };
+        match server.life.commit(&what).await {
+            CommitOutcome::Nothing => {
+                self.backoff.succeeded();
+                Some(answer)
+            }
+            CommitOutcome::Committed(note) => {
+                self.backoff.succeeded();
+                Some(answer.map(|mut result| {
+                    add_note(&mut result, &note);
+                    result
+                }))
+            }
+            CommitOutcome::Refused(why) => {
+                let name = self.setup.name.clone();
+                self.lose(&format!("what it changed in {what} was not committed: {why}")).await;
+                Some(Ok(failure(&format!(
+                    "What MCP server {name} changed in the workspace was discarded, and the server \
+                     was ended: {why}. It is started anew at the next call."
+                ))))
+            }
+        }
+    }
+
+    /// Passes another request on.
+    async fn pass(&mut self, request: &AgentRequest, parts: &[&str]) -> RelayedAnswer {
+        if let Err(error) = self.prepare().await {
+            return Some(Err(error));
+        }
+        let Some(server) = &mut self.server else { return Some(Err(self.gone())) };
+        let mut params = request.params.clone();
+        params.remove("_meta");
+        add_progress_token(&mut params, &request.params);
+        let (method, agent) = (&request.method, Arc::clone(&self.agent));
+        let answered =
+            server.life.request(method, params, method, Some(&agent), &request.cancelled).await;
+        match answered {
+            Ok(answer) => Some(bound_answer(answer, parts)),
+            Err(RequestError::Answered(error)) => Some(Err(error)),
+            Err(error) => self.fail(error, method).await.map(|why| Err(RpcError::of_server(why))),
+        }
+    }
+
+    /// Ends a server that did not answer, and says why; `None` if the agent wants no answer.
+    async fn fail(&mut self, error: RequestError, what: &str) -> Option<String> {
+        let name = self.setup.name.clone();
+        let why = match error {
+            RequestError::Cancelled => return None,
+            RequestError::Denied(why) => {
+                return Some(format!("Denied: {what} was not sent to MCP server {name}: {why}"));
+            }
+            RequestError::TimedOut => {
+                ended_because(format!("it did not answer within {:?}", self.setup.timeout))
+            }
+            RequestError::Ended(why) => why,
+            RequestError::Answered(error) => return Some(error.message),
+        };
+        self.lose(&why).await;
+        Some(format!(
+            "MCP server {name} failed in {what}: {why}. It is started anew at the next call. Whether \
+             this call had an effect outside of the sandbox is unknown."
+        ))
+    }
+
+    /// Gives up a server that failed.
+    async fn lose(&mut self, why: &str) {
+        eprintln!("warning: MCP server {}: {why}", self.setup.name);
+        self.backoff.failed(Instant::now());
+        self.close().await;
+    }
+
+    /// Makes sure that a server runs, and that its tools are accepted.
+    async fn prepare(&mut self) -> Result<(), RpcError> {
+        self.ready().await?;
+        self.refresh().await?;
+        self.refusal().map_or(Ok(()), |why| Err(RpcError::of_server(why)))
+    }
+
+    /// Starts the server if none runs.
+    async fn ready(&mut self) -> Result<(), RpcError> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        if let Some(time) = self.backoff.not_before() {
+            sleep_until(time).await;
+        }
+        match self.start().await {
+            Ok(server) => {
+                self.server = Some(server);
+                Ok(())
+            }
+            Err(error) => {
+                self.backoff.failed(Instant::now());
+                Err(RpcError::of_server(error.to_string()))
+            }
+        }
+    }
+
+    async fn start(&self) -> Result<StartedServer, LifeError> {
+        let nothing = Map::new();
+        let introduction = self.introduction.as_ref().unwrap_or(&nothing);
+        StartedServer::start(&self.setup, introduction).await
+    }
+
+    /// Reads the tools of the server again if it said that they have changed.
+    async fn refresh(&mut self) -> Result<(), RpcError> {
+        let Some(server) = &mut self.server else { return Err(self.gone()) };
+        let Err(error) = server.refresh().await else { return Ok(()) };
+        let why = error.to_string();
+        self.lose(&why).await;
+        Err(RpcError::of_server(why))
+    }
+
+    /// Compares the server's tools with the accepted ones, and says why they are refused. The file is
+    /// read each time: the tools may be accepted at any time.
+    fn refusal(&self) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let name = &self.setup.name;
+        match self.pin.compare(&server.list) {
+            Ok(Comparison::Same) => None,
+            Ok(Comparison::First) => {
+                let (count, path) = (server.list.names().len(), self.pin.path().display());
+                eprintln!("note: MCP server {name}: its tools ({count}) were recorded in {path}");
+                None
+            }
+            Ok(Comparison::Changed(changes)) => Some(format!(
+                "The tools of MCP server {name} are not those that were accepted, so every call is \
+                 refused: {}. A person who trusts the new ones can accept them with: {}",
+                changes.join("; "),
+                self.options.accept_command
+            )),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn gone(&self) -> RpcError {
+        RpcError::of_server(format!("MCP server {} does not run", self.setup.name))
+    }
+}
+
+/// Adds the agent's progress token, and nothing else that is beside the parameters.
+fn add_progress_token(params: &mut Map<String, Value>, sent: &Map<String, Value>) {
+    if let Some(token) = sent.get("_meta").and_then(|meta| meta.get("progressToken")) {
+        params.insert("_meta".to_owned(), json!({"progressToken": token}));
+    }
+}

@@ -1,0 +1,88 @@
+//! A server that has been introduced: what it said about itself, and the tools that it has.
+
+use super::{
+    life::{LifeError, ServerLife, ServerSetup},
+    message::printable,
+    tool_list::ToolList,
+};
+use serde_json::{Map, Value, json};
+
+/// The capabilities of a server that an agent is told of, without what belongs to them.
+const CAPABILITIES: [&str; 3] = ["tools", "resources", "prompts"];
+
+/// The maximum length of the server's own name and version, in characters.
+const MAX_LABEL: usize = 200;
+
+/// A server that has answered `initialize`.
+#[derive(Debug)]
+pub(super) struct StartedServer {
+    pub(super) life: ServerLife,
+    /// Its answer to `initialize`.
+    answer: Value,
+    /// The tools that it has, whether or not they are accepted.
+    pub(super) list: ToolList,
+}
+
+impl StartedServer {
+    /// Starts a server and reads its tools.
+    pub(super) async fn start(
+        setup: &ServerSetup,
+        introduction: &Map<String, Value>,
+    ) -> Result<Self, LifeError> {
+        let mut life = ServerLife::start(setup).await?;
+        match introduce(&mut life, introduction).await {
+            Ok((answer, list)) => Ok(Self { life, answer, list }),
+            Err(error) => {
+                life.end().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the tools again if the server said that they have changed.
+    pub(super) async fn refresh(&mut self) -> Result<(), LifeError> {
+        if self.life.has_new_tools && has(&self.answer, "tools") {
+            self.list = self.life.tools(instructions(&self.answer)).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the server's answer to `initialize` for the agent, without its instructions.
+    pub(super) fn welcome(&self) -> Value {
+        let capabilities = CAPABILITIES.iter().filter(|name| has(&self.answer, name));
+        let capabilities: Map<String, Value> =
+            capabilities.map(|&name| (name.to_owned(), json!({}))).collect();
+        let text = |value: Option<&Value>| {
+            printable(value.and_then(Value::as_str).unwrap_or("unknown"), MAX_LABEL)
+        };
+        let info = |key| text(self.answer.get("serverInfo").and_then(|info| info.get(key)));
+        json!({
+            "protocolVersion": text(self.answer.get("protocolVersion")),
+            "capabilities": capabilities,
+            "serverInfo": {"name": info("name"), "version": info("version")},
+        })
+    }
+}
+
+async fn introduce(
+    life: &mut ServerLife,
+    introduction: &Map<String, Value>,
+) -> Result<(Value, ToolList), LifeError> {
+    let answer = life.initialize(introduction).await?;
+    let list = if has(&answer, "tools") {
+        life.tools(instructions(&answer)).await?
+    } else {
+        life.no_tools(instructions(&answer))?
+    };
+    Ok((answer, list))
+}
+
+/// Whether an answer to `initialize` names a capability.
+fn has(answer: &Value, capability: &str) -> bool {
+    answer.get("capabilities").and_then(|all| all.get(capability)).is_some_and(Value::is_object)
+}
+
+/// Returns the instructions in an answer to `initialize`.
+fn instructions(answer: &Value) -> &str {
+    answer.get("instructions").and_then(Value::as_str).unwrap_or_default()
+}
