@@ -5,6 +5,7 @@
 //! inside, and checks from outside whether anything happened.
 
 mod answers;
+mod bare_repository;
 mod beside;
 mod booted;
 mod cell;
@@ -31,6 +32,7 @@ pub mod rooms;
 pub mod taken_over;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with, text};
+pub use bare_repository::BareRepository;
 pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
