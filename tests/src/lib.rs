@@ -20,6 +20,7 @@ mod named_hosts;
 mod place;
 mod random_work;
 mod recovery;
+mod room_service;
 mod sandbox;
 mod table;
 mod test_authority;
@@ -43,7 +44,10 @@ pub use furnished::{CHANGES, furnished, picture};
 pub use jobs::job_of;
 pub use kernel_audit::{KernelAudit, Listener};
 pub use mode::{Mode, ORDINARY, act_as};
-pub use named_hosts::{NamedHosts, WebServer, among_names, hosts_file, named_profile};
+pub use named_hosts::{
+    CredentialsFrom, GivenCredentials, NamedHosts, WebServer, among_names, hosts_file,
+    named_profile,
+};
 pub use place::Place;
 pub use random_work::{RandomStep, random_steps, random_tree};
 pub use recovery::{Disregarded, InitialState};
