@@ -5,6 +5,7 @@
 //! inside, and checks from outside whether anything happened.
 
 mod answers;
+mod bare_repository;
 mod beside;
 mod booted;
 mod cell;
@@ -19,6 +20,7 @@ mod named_hosts;
 mod place;
 mod random_work;
 mod recovery;
+mod room_service;
 mod sandbox;
 mod table;
 mod test_authority;
@@ -31,6 +33,7 @@ pub mod rooms;
 pub mod taken_over;
 
 pub use answers::{both_views, data, profile_never_asking, profile_reading, profile_with, text};
+pub use bare_repository::BareRepository;
 pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
@@ -41,7 +44,10 @@ pub use furnished::{CHANGES, furnished, picture};
 pub use jobs::job_of;
 pub use kernel_audit::{KernelAudit, Listener};
 pub use mode::{Mode, ORDINARY, act_as};
-pub use named_hosts::{NamedHosts, WebServer, among_names, hosts_file, named_profile};
+pub use named_hosts::{
+    CredentialsFrom, GivenCredentials, NamedHosts, WebServer, among_names, hosts_file,
+    named_profile,
+};
 pub use place::Place;
 pub use random_work::{RandomStep, random_steps, random_tree};
 pub use recovery::{Disregarded, InitialState};

@@ -1,7 +1,9 @@
 //! A daemon whose host knows names of the test's own: its `/etc/hosts` is another one, in a mount
 //! namespace of its own. The servers behind the names are the test's, on this host's loopback.
 
-use crate::{Daemon, Mode, Sandbox, TestAuthority, World, binary, processes};
+use crate::{
+    Daemon, Mode, Sandbox, TestAuthority, World, binary, processes, room_service::RoomService,
+};
 use palisade_audit::{Connection, ReadError, Reader, Record};
 use palisade_client::{Error, Open, Operator};
 use std::{
@@ -24,7 +26,21 @@ pub struct NamedHosts {
     pub world: World,
     /// The daemon, which ends with this value.
     pub daemon: Daemon,
+    _service: Option<RoomService>,
 }
+
+/// Where the egress rooms of a daemon have their credentials from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialsFrom {
+    /// Files in a directory of the user who starts the daemon. The user that root's daemon switches to
+    /// may not read them.
+    Directory,
+    /// A service manager, which starts the rooms.
+    Service,
+}
+
+/// Credentials of a test: each is a name, the text of its file, and the file's mode.
+pub type GivenCredentials<'a> = (CredentialsFrom, &'a [(&'a str, &'a str, u32)]);
 
 /// The name of the profile.
 const PROFILE: &str = "named";
@@ -40,13 +56,13 @@ impl NamedHosts {
     /// Starts a daemon with a profile of this text.
     #[must_use]
     pub fn with_profile(mode: Mode, names: &[&str], profile: &str) -> Self {
-        Self::start(mode, names, profile, None, &[])
+        Self::start(mode, names, profile, None, (&[], None))
     }
 
     /// Starts a daemon with a profile of this text, and with arguments of the test.
     #[must_use]
     pub fn with_arguments(mode: Mode, names: &[&str], profile: &str, arguments: &[&str]) -> Self {
-        Self::start(mode, names, profile, None, arguments)
+        Self::start(mode, names, profile, None, (arguments, None))
     }
 
     /// Starts a daemon with a profile of this text, on a host that trusts one more authority.
@@ -57,7 +73,19 @@ impl NamedHosts {
         profile: &str,
         authority: Option<&TestAuthority>,
     ) -> Self {
-        Self::start(mode, names, profile, authority, &[])
+        Self::start(mode, names, profile, authority, (&[], None))
+    }
+
+    /// Starts a daemon with credentials, on a host that trusts one more authority.
+    #[must_use]
+    pub fn with_credentials(
+        mode: Mode,
+        names: &[&str],
+        profile: &str,
+        authority: &TestAuthority,
+        credentials: GivenCredentials<'_>,
+    ) -> Self {
+        Self::start(mode, names, profile, Some(authority), (&[], Some(credentials)))
     }
 
     fn start(
@@ -65,7 +93,7 @@ impl NamedHosts {
         names: &[&str],
         profile: &str,
         authority: Option<&TestAuthority>,
-        arguments: &[&str],
+        (arguments, credentials): (&[&str], Option<GivenCredentials<'_>>),
     ) -> Self {
         let world = World::new(mode);
         world.add_unasked(PROFILE, profile);
@@ -79,6 +107,24 @@ impl NamedHosts {
         let mut command = among_files(&world, &files, "palisaded");
         command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
         command.arg("--socket").arg(&socket).args(arguments).stdin(Stdio::null());
+        let mut service = None;
+        if let Some((from, credentials)) = credentials {
+            write_credentials(&world, credentials);
+            match (from, mode) {
+                // The one that the user's daemon finds by itself.
+                (CredentialsFrom::Directory, Mode::User) => {}
+                (CredentialsFrom::Directory, Mode::System) => {
+                    command.arg("--credentials").arg(credential_directory(&world));
+                }
+                (CredentialsFrom::Service, _) => {
+                    let mut room = among_files(&world, &files, "palisade-egress");
+                    room.env("CREDENTIALS_DIRECTORY", credential_directory(&world));
+                    let path = run.join("egress.sock");
+                    command.arg("--egress-socket").arg(&path).arg("--credentials").arg("/none");
+                    service = Some(RoomService::start(&path, room));
+                }
+            }
+        }
         let child = command.spawn().expect("start palisaded");
         let (operators, providers) = (run.join("operator.sock"), run.join("provider.sock"));
         let mut daemon = Daemon { child, socket, operators, providers };
@@ -87,7 +133,13 @@ impl NamedHosts {
             assert!(ended.is_none(), "palisaded ended with {ended:?}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        Self { world, daemon }
+        Self { world, daemon, _service: service }
+    }
+
+    /// Returns the directory of credentials of a daemon that starts its rooms itself.
+    #[must_use]
+    pub fn credentials(&self) -> PathBuf {
+        credential_directory(&self.world)
     }
 
     /// Opens a session.
@@ -158,6 +210,25 @@ pub fn named_profile(net: &str) -> String {
     crate::profile_with(&[(old, &format!("{net}\n")), (" \"hosts\",", "")])
 }
 
+fn credential_directory(world: &World) -> PathBuf {
+    world.user_configuration().join("credentials")
+}
+
+fn write_credentials(world: &World, credentials: &[(&str, &str, u32)]) {
+    let directory = credential_directory(world);
+    fs::create_dir_all(&directory).expect("mkdir");
+    for above in directory.ancestors().take(3) {
+        fs::set_permissions(above, fs::Permissions::from_mode(0o700)).expect("chmod");
+        world.give(above);
+    }
+    for (name, text, mode) in credentials {
+        let path = directory.join(name);
+        fs::write(&path, text).expect("write");
+        fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).expect("chmod");
+        world.give(&path);
+    }
+}
+
 /// Writes a file for `/etc/hosts` that resolves names to 127.0.0.1.
 #[must_use]
 pub fn hosts_file(world: &World, names: &[&str]) -> PathBuf {
@@ -216,8 +287,9 @@ struct Seen {
 
 impl WebServer {
     /// Starts a server. It answers `/files/…` with the files below a directory, `/raw/…` with files that
-    /// have a whole answer, `/endless` with bytes for as long as the client reads, and everything else
-    /// with `hello from` and the path.
+    /// have a whole answer, `/endless` with bytes for as long as the client reads, `/echo` with the head
+    /// of the request, `/git/…` with the repositories below the directory to those who send a password,
+    /// and everything else with `hello from` and the path.
     #[must_use]
     pub fn start(files: &Path) -> Self {
         Self::with(files, answer)
@@ -292,17 +364,22 @@ fn answer(
         let is_length = name.eq_ignore_ascii_case("content-length");
         is_length.then(|| value.trim().parse::<usize>().ok()).flatten()
     });
-    let mut left = length.unwrap_or(0).saturating_sub(bytes.len() - end);
+    let mut body = bytes.split_off(end);
+    let mut left = length.unwrap_or(0).saturating_sub(body.len());
     while left > 0 {
         let read = stream.read(&mut piece)?;
         seen.received.fetch_add(read as u64, Ordering::AcqRel);
         if read == 0 {
             return Ok(());
         }
+        body.extend_from_slice(&piece[..read]);
         left = left.saturating_sub(read);
     }
     let path = head.split_whitespace().nth(1).unwrap_or_default();
-    let path = path.split('?').next().unwrap_or_default();
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    if let Some(inside) = path.strip_prefix("/git") {
+        return stream.write_all(&git_backend(files, &head, (inside, query), &body)?);
+    }
     if path == "/endless" {
         stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
         loop {
@@ -314,6 +391,7 @@ fn answer(
         return stream.write_all(&fs::read(files.join(file))?);
     }
     let (status, body) = match path.strip_prefix("/files/") {
+        None if path == "/echo" => ("200 OK", head.into_bytes()),
         Some(file) => match fs::read(files.join(file)) {
             Ok(body) => ("200 OK", body),
             Err(_) => ("404 Not Found", Vec::new()),
@@ -324,4 +402,48 @@ fn answer(
         format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
     stream.write_all(head.as_bytes())?;
     stream.write_all(&body)
+}
+
+/// Answers a request of git by the program that web servers use for it.
+fn git_backend(
+    files: &Path,
+    head: &str,
+    (path, query): (&str, &str),
+    body: &[u8],
+) -> std::io::Result<Vec<u8>> {
+    let header = |name: &str| {
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    };
+    let close = "Connection: close\r\n";
+    if header("authorization").is_empty() {
+        let asks = "WWW-Authenticate: Basic realm=\"git\"\r\nContent-Length: 0\r\n";
+        return Ok(format!("HTTP/1.1 401 Unauthorized\r\n{asks}{close}\r\n").into_bytes());
+    }
+    let mut child = Command::new("git")
+        .arg("http-backend")
+        .env("GIT_PROJECT_ROOT", files)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "safe.directory")
+        .env("GIT_CONFIG_VALUE_0", "*")
+        .env("REMOTE_USER", "user")
+        .env("REQUEST_METHOD", head.split(' ').next().unwrap_or_default())
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", query)
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    child.stdin.take().expect("a pipe").write_all(body)?;
+    let made = child.wait_with_output()?.stdout;
+    let end = made.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(0);
+    let status = String::from_utf8_lossy(&made[..end]).into_owned();
+    let status = status.lines().find_map(|line| line.strip_prefix("Status: "));
+    let status = status.unwrap_or("200 OK");
+    let length = made.len() - end - 4;
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{close}");
+    Ok([head.as_bytes(), &made].concat())
 }

@@ -63,9 +63,20 @@ pub struct Connection {
     /// when the session ends.
     #[serde(default, skip_serializing_if = "is_one")]
     pub count: Count,
+    /// The alarm, if the refusal is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<ConnectionAlarm>,
     /// The refusal, and what would allow the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denial: Option<LayerDenial>,
+}
+
+/// A refusal that calls for attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionAlarm {
+    /// A request had the placeholder of a credential, and went to a place that the credential is not for.
+    CredentialPlaceholder,
 }
 
 /// A number of refusals, one unless a record says otherwise.
@@ -98,7 +109,10 @@ impl Connection {
             (host, port) => format!("{host}:{port}"),
         };
         match self.verdict {
-            ConnectionVerdict::Deny => format!("{target} refused{times}: {}", self.rule),
+            ConnectionVerdict::Deny => {
+                let alarm = if self.alarm.is_some() { "ALARM: " } else { "" };
+                format!("{alarm}{target} refused{times}: {}", self.rule)
+            }
             ConnectionVerdict::Allow => {
                 let address = self.address.as_deref().unwrap_or("not connected");
                 let failed = self.failure.as_ref().map(|why| format!("; {why}"));

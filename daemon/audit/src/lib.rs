@@ -58,7 +58,7 @@ pub use archive::{
 };
 pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
-pub use connection::{Connection, ConnectionVerdict, Count};
+pub use connection::{Connection, ConnectionAlarm, ConnectionVerdict, Count};
 pub use decision::{
     Answer, Decision, DecisionMaker, Grant, GrantAct, Question, RequestContent, Review,
 };

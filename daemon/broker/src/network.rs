@@ -7,6 +7,7 @@
 //! - Imported by: boot, front, pipeline.
 
 mod connections;
+pub(crate) mod credentials;
 mod decide;
 pub(crate) mod error;
 mod fetch;

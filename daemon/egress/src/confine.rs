@@ -153,7 +153,7 @@ const ALLOWED: [(libc::c_long, &str); 65] = [
     (libc::SYS_recvmmsg, "name servers"),
     (libc::SYS_read, "the runtime's wake-up, and files of the resolver"),
     (libc::SYS_readv, "sockets"),
-    (libc::SYS_pread64, "the C library's plug-ins"),
+    (libc::SYS_pread64, "the C library's plug-ins, and credentials"),
     (libc::SYS_write, "the runtime's wake-up, and standard error"),
     (libc::SYS_writev, "sockets"),
     (libc::SYS_close, "sockets and files"),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::credential::SessionCredentials;
 use crate::{
     Limits,
     address::AddressRules,
@@ -30,7 +31,8 @@ impl DirectWorld {
         resolver.set("allowed.test", &[&["127.0.0.1"]]);
         let budget = EgressBudget { connections: 8, upload_bytes: 1 << 20 };
         let rules = AddressRules { named: vec![range("127.0.0.0", 8)], ..AddressRules::default() };
-        let terms = SessionTerms { number: SESSION, budget, rules, inspection: None };
+        let credentials = SessionCredentials::default();
+        let terms = SessionTerms { number: SESSION, budget, rules, inspection: None, credentials };
         let session =
             Session::new(terms, Vec::new(), link.clone(), resolver.clone(), Limits::default());
         session.synthetic().address_of(&name("allowed.test")).unwrap();

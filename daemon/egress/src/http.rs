@@ -2,6 +2,7 @@
 //! destination, so that nothing a parser could read in two ways is passed on.
 
 use crate::{
+    echo::EchoFilter,
     limits::{Limits, MAX_HEAD},
     name::{NameError, read_target_or},
     session::{ConnectionRecord, Open, OpenError},
@@ -11,7 +12,10 @@ use hyper::{
     HeaderMap, Request, Response, StatusCode, Version,
     body::{Body, Bytes, Frame, Incoming, SizeHint},
     client::conn::http1 as client,
-    header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER},
+    header::{
+        CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, TE,
+        TRAILER,
+    },
     header::{PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TRANSFER_ENCODING, UPGRADE},
     server::conn::http1 as server,
     service::service_fn,
@@ -62,6 +66,8 @@ pub(crate) struct Exchange {
     driver: Option<Driver>,
     body: Incoming,
     record: ConnectionRecord,
+    /// The texts to replace in the answer.
+    echoes: Option<EchoFilter>,
 }
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
@@ -73,10 +79,31 @@ impl std::fmt::Debug for Exchange {
 }
 
 impl Exchange {
-    fn new(driver: Option<Driver>, body: Incoming, record: ConnectionRecord) -> Self {
-        let mut exchange = Self { driver, body, record };
+    fn new(
+        driver: Option<Driver>,
+        body: Incoming,
+        record: ConnectionRecord,
+        echoes: Option<EchoFilter>,
+    ) -> Self {
+        let mut exchange = Self { driver, body, record, echoes };
         exchange.note_end();
         exchange
+    }
+
+    /// Whether nothing of the answer is left, here or at the destination.
+    fn is_over(&self) -> bool {
+        self.body.is_end_stream() && self.echoes.as_ref().is_none_or(EchoFilter::is_empty)
+    }
+
+    /// Replaces the credential in a piece of the answer. The rest that was held comes at its end.
+    fn clean(&mut self, frame: Option<Frame<Bytes>>) -> Option<Frame<Bytes>> {
+        let Some(echoes) = &mut self.echoes else { return frame };
+        match frame {
+            // Trailers are not passed on.
+            Some(frame) => Some(Frame::data(echoes.pass(&frame.into_data().unwrap_or_default()))),
+            None if echoes.is_empty() => None,
+            None => Some(Frame::data(echoes.finish())),
+        }
     }
 
     /// hyper does not poll a body again that says it is at its end.
@@ -111,13 +138,16 @@ impl Body for AnswerBody {
             Some(Err(error)) => exchange.record.end(Some(describe(error))),
             None => exchange.record.end(None),
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        match frame.transpose() {
+            Ok(frame) => Poll::Ready(exchange.clean(frame).map(Ok)),
+            Err(error) => Poll::Ready(Some(Err(error.into()))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Text(text) => text.is_end_stream(),
-            Self::Relayed(exchange) => exchange.body.is_end_stream(),
+            Self::Relayed(exchange) => exchange.is_over(),
         }
     }
 
@@ -193,7 +223,7 @@ pub(crate) fn named_host(
 /// Sends a request for plain HTTP to its destination.
 pub(crate) async fn forward(open: Open, request: Request<Incoming>) -> Answer {
     let Open { target, tunnel: _, destination, record } = open;
-    exchange(destination, (&target, HTTP_PORT), record, request).await
+    exchange(destination, (&target, HTTP_PORT), record, request, None).await
 }
 
 /// Sends a request to its destination, and returns the answer as soon as it begins.
@@ -202,6 +232,7 @@ pub(crate) async fn exchange<D>(
     (target, default_port): (&Target, u16),
     mut record: ConnectionRecord,
     mut request: Request<Incoming>,
+    echoes: Option<EchoFilter>,
 ) -> Answer
 where
     D: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -241,7 +272,21 @@ where
     let (mut head, body) = response.into_parts();
     head.version = Version::HTTP_11;
     remove_one_hop(&mut head.headers);
-    Response::from_parts(head, AnswerBody::Relayed(Box::new(Exchange::new(driver, body, record))))
+    if let Some(echoes) = &echoes {
+        echoes.clean(&mut head.headers);
+        // The reason phrase is among these, and would be sent on.
+        head.extensions.clear();
+        if head.headers.get_all(CONTENT_ENCODING).iter().any(|value| value != "identity") {
+            let reason = format!(
+                "{target} compressed its answer although it was asked not to, so that it can not be \
+                 searched for the credential"
+            );
+            record.end(Some(reason.clone()));
+            return refusal(StatusCode::BAD_GATEWAY, &reason);
+        }
+    }
+    let exchange = Exchange::new(driver, body, record, echoes);
+    Response::from_parts(head, AnswerBody::Relayed(Box::new(exchange)))
 }
 
 /// Makes a request of a program one of the room's to the destination.

@@ -3,6 +3,8 @@
 
 use crate::{
     authority::{HostTrust, SessionAuthority},
+    credential::{Credential, fill_in},
+    echo::EchoFilter,
     hello::{FirstBytes, ServerName},
     http::{self, Answer},
     link::Place,
@@ -131,12 +133,24 @@ impl InspectedHost {
                 return http::refusal(status, &reason);
             }
         };
+        let credential = match self.session.credentials.of(&self.target) {
+            Ok(credential) => credential,
+            Err(reason) => {
+                self.session.refuse(Some(self.target.clone()), reason.clone(), Some(&self.place));
+                return http::refusal(StatusCode::BAD_GATEWAY, &reason);
+            }
+        };
+        let own = credential.as_ref().map(|(own, placeholder)| (own, *placeholder));
+        let session = &self.session;
+        if let Some(why) = session.refuse_misplaced(&self.target, &request, own, &self.place) {
+            return http::refusal(StatusCode::FORBIDDEN, &why);
+        }
         let open = match self.session.ask_request(self.target.clone(), asked, &self.place).await {
             Ok(permit) => permit.dial().await,
             Err(error) => Err(error),
         };
         match open {
-            Ok(open) => self.forward(open, request).await,
+            Ok(open) => self.forward(open, request, credential).await,
             Err(error) => http::not_opened(&error),
         }
     }
@@ -172,7 +186,12 @@ impl InspectedHost {
     }
 
     /// Sends an allowed request to the host, whose certificate must be one that this host trusts.
-    async fn forward(&self, open: Open, request: Request<Incoming>) -> Answer {
+    async fn forward(
+        &self,
+        open: Open,
+        mut request: Request<Incoming>,
+        credential: Option<(Credential, &str)>,
+    ) -> Answer {
         let Open { target, tunnel: _, destination, mut record } = open;
         let secured = match self.session.inspection() {
             Ok(inspection) => {
@@ -182,7 +201,11 @@ impl InspectedHost {
         };
         match secured {
             Ok(destination) => {
-                http::exchange(destination, (&target, HTTPS_PORT), record, request).await
+                let echoes = credential.map(|(credential, placeholder)| {
+                    fill_in(request.headers_mut(), &credential, placeholder);
+                    EchoFilter::new(credential.echoes)
+                });
+                http::exchange(destination, (&target, HTTPS_PORT), record, request, echoes).await
             }
             Err(reason) => {
                 record.end(Some(reason.clone()));

@@ -4,7 +4,8 @@
 //!
 //! - `room`: the main loop; `link`: the channel to the broker; `session`: one session.
 //! - `proxy`, `socks`, `direct`, `names`: the ways in which programs ask; `http`, `origin` and
-//!   `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged.
+//!   `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged;
+//!   `credential` and `echo`: what is filled in there.
 //! - `fetch`, `page_url`, `page_content`, `markdown`: the pages that the room gets for `web_fetch`.
 //! - `name`, `address`, `hello`, `query`: text and bytes of programs and networks, read once.
 //! - `dial`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
@@ -12,8 +13,10 @@
 mod address;
 mod authority;
 mod confine;
+mod credential;
 mod dial;
 mod direct;
+mod echo;
 mod fetch;
 mod hello;
 mod http;

@@ -61,6 +61,13 @@ impl Origin {
             self.session.refuse(Some(self.target.clone()), reason.clone(), Some(&self.place));
             return http::refusal(status, &reason);
         }
+        let misplaced = self.session.refuse_misplaced(&self.target, &request, None, &self.place);
+        if let Some(why) = misplaced {
+            if let Some(first) = self.take_first() {
+                first.end_unused(why.clone());
+            }
+            return http::refusal(StatusCode::FORBIDDEN, &why);
+        }
         let open = match self.take_first() {
             Some(Ready::Open(open)) => Ok(open),
             Some(Ready::Allowed(permit)) => permit.dial().await,

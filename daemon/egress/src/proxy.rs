@@ -102,6 +102,9 @@ impl ProxyClient {
     }
 
     async fn request(&self, request: Request<Incoming>, target: Target) -> Answer {
+        if let Some(why) = self.session.refuse_misplaced(&target, &request, None, &self.place) {
+            return http::refusal(StatusCode::FORBIDDEN, &why);
+        }
         let open = match self.session.ask(target, Asked::Http, &self.place).await {
             Ok(permit) => permit.dial().await,
             Err(error) => Err(error),

@@ -5,6 +5,7 @@ use crate::{
     address::AddressRules,
     authority::{AuthorityFailure, HostTrust, SessionAuthority},
     confine::{ConfineError, confine},
+    credential::{self, CredentialFiles, SessionCredentials},
     dial::{HostResolver, Resolver},
     fetch::Fetch,
     inspect::Inspection,
@@ -31,6 +32,9 @@ pub enum RoomError {
     /// The process could not be confined, so it served nothing.
     #[error("the room can not confine itself: {0}")]
     Confine(#[from] ConfineError),
+    /// The credentials that the service manager gave to the room can not be opened.
+    #[error("the credentials of the service can not be opened: {0}")]
+    Credentials(#[source] io::Error),
     /// The runtime could not be started.
     #[error("the runtime could not be started: {0}")]
     Runtime(#[source] io::Error),
@@ -66,15 +70,16 @@ pub fn run(socket: OwnedFd) -> Result<(), RoomError> {
         .map_err(RoomError::Runtime)?;
     // The runtime has no thread yet, and those that it starts are confined with this one. Its making
     // needs system calls that the room never makes later, such as `socketpair`.
+    let own = credential::open_own().map_err(RoomError::Credentials)?;
     confine()?;
     let resolver = Arc::new(HostResolver::default());
-    let served = runtime.block_on(serve(socket, resolver, Limits::default()));
+    let served = runtime.block_on(serve_with(socket, resolver, Limits::default(), own));
     // Lookups that are under way are not waited for.
     runtime.shutdown_background();
     served
 }
 
-/// Serves the sessions of a broker until it closes its end of the socket.
+/// Serves the sessions of a broker until it closes its end of the socket, without credentials.
 ///
 /// # Errors
 /// If the channel fails or the broker breaks the protocol. Then no session is served any more.
@@ -82,6 +87,15 @@ pub async fn serve(
     socket: OwnedFd,
     resolver: Arc<dyn Resolver>,
     limits: Limits,
+) -> Result<(), RoomError> {
+    serve_with(socket, resolver, limits, CredentialFiles::new()).await
+}
+
+async fn serve_with(
+    socket: OwnedFd,
+    resolver: Arc<dyn Resolver>,
+    limits: Limits,
+    own: CredentialFiles,
 ) -> Result<(), RoomError> {
     let (link, mut end) = link::open(socket).map_err(RoomError::Socket)?;
     match end.receive().await? {
@@ -97,6 +111,8 @@ pub async fn serve(
         limits,
         trust: Arc::default(),
         fetches: Arc::new(Semaphore::new(MAX_FETCHES)),
+        own,
+        sent: HashMap::new(),
         running: HashMap::new(),
         tasks: JoinSet::new(),
     };
@@ -112,6 +128,10 @@ struct Sessions {
     resolver: Arc<dyn Resolver>,
     limits: Limits,
     trust: Arc<HostTrust>,
+    /// The credentials that the service manager gave to the room.
+    own: CredentialFiles,
+    /// The credentials that the broker sent for sessions that are not opened yet.
+    sent: HashMap<SessionNumber, CredentialFiles>,
     /// The places of pages that are got at once.
     fetches: Arc<Semaphore>,
     running: HashMap<SessionNumber, ServedSession>,
@@ -131,6 +151,7 @@ impl Sessions {
     fn handle(&mut self, request: EgressRequest, fds: Vec<OwnedFd>) -> Result<(), RoomError> {
         match request {
             EgressRequest::Hello { .. } => Err(RoomError::Order("Hello came twice")),
+            EgressRequest::Credential { session, name } => self.keep(session, name, fds),
             EgressRequest::Open {
                 session,
                 listeners,
@@ -139,12 +160,17 @@ impl Sessions {
                 denied,
                 host_ports,
                 authority,
+                credentials,
             } => {
                 let rules = AddressRules { named, denied, host_ports };
                 let inspection = authority.as_ref().map(|key| self.inspection(key)).transpose();
                 let inspection =
                     inspection.map_err(|error| RoomError::Authority(session, error.into()))?;
-                let terms = SessionTerms { number: session, budget, rules, inspection };
+                let mut files = self.own.clone();
+                files.extend(self.sent.remove(&session).unwrap_or_default());
+                let credentials = SessionCredentials { files, hosts: credentials };
+                let terms =
+                    SessionTerms { number: session, budget, rules, inspection, credentials };
                 self.open(terms, &listeners, fds)
             }
             EgressRequest::Answer { session, question, verdict } => {
@@ -162,6 +188,7 @@ impl Sessions {
                 Ok(())
             }
             EgressRequest::Close { session } => {
+                self.sent.remove(&session);
                 // A session that is not served may be closed.
                 if let Some(running) = self.running.remove(&session) {
                     running.serving.abort();
@@ -170,6 +197,21 @@ impl Sessions {
                 Ok(())
             }
         }
+    }
+
+    /// Keeps the file of a credential until its session is opened.
+    fn keep(
+        &mut self,
+        session: SessionNumber,
+        name: String,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), RoomError> {
+        let Ok([file]) = <[OwnedFd; 1]>::try_from(fds) else {
+            return Err(RoomError::Order("a credential came without its file"));
+        };
+        let files = self.sent.entry(session).or_default();
+        files.insert(name, Arc::new(file.into()));
+        Ok(())
     }
 
     fn inspection(&self, key: &AuthorityKey) -> Result<Inspection, AuthorityFailure> {

@@ -41,6 +41,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
         denied: Vec::new(),
         host_ports: Vec::new(),
         authority: None,
+        credentials: Vec::new(),
     };
     for (request, reason) in [
         (hello, "Hello came twice"),
@@ -54,6 +55,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
                 denied: Vec::new(),
                 host_ports: Vec::new(),
                 authority: None,
+                credentials: Vec::new(),
             },
             "a session has other listeners than descriptors",
         ),

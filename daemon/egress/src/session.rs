@@ -2,6 +2,7 @@
 
 use crate::{
     address::AddressRules,
+    credential::{Credential, SessionCredentials},
     dial::{DialError, Dialler, Resolver},
     direct,
     inspect::Inspection,
@@ -12,10 +13,11 @@ use crate::{
     relay::{Meter, Metered, Side, UploadBudget},
     synthetic::SyntheticNames,
 };
+use hyper::Request;
 use palisade_plan::{
     egress::{
         Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, LOOKUP_PORT, Listener,
-        Tunnel, WebRequest,
+        RefusalKind, Tunnel, WebRequest,
     },
     host::{Host, HostName, Target},
     launcher::SessionNumber,
@@ -50,6 +52,7 @@ pub(crate) struct SessionTerms {
     pub(crate) budget: EgressBudget,
     pub(crate) rules: AddressRules,
     pub(crate) inspection: Option<Inspection>,
+    pub(crate) credentials: SessionCredentials,
 }
 
 /// A session that is served.
@@ -67,6 +70,7 @@ pub(crate) struct Session {
     /// The sockets for connections into the session.
     pub(crate) inward: Arc<InwardSockets>,
     inspection: Option<Inspection>,
+    pub(crate) credentials: SessionCredentials,
 }
 
 /// Why a connection is not made.
@@ -102,6 +106,7 @@ impl Session {
             synthetic: Mutex::default(),
             inward: InwardSockets::new(inward),
             inspection: terms.inspection,
+            credentials: terms.credentials,
         })
     }
 
@@ -283,9 +288,31 @@ impl Session {
         Some((question, verdict?))
     }
 
+    /// Refuses a request that has the placeholder of a credential and goes elsewhere, and returns the
+    /// reason. The record of it is an alarm: only a program that was told to would do this.
+    pub(crate) fn refuse_misplaced<B>(
+        &self,
+        target: &Target,
+        request: &Request<B>,
+        own: Option<(&Credential, &str)>,
+        place: &Place,
+    ) -> Option<String> {
+        let name = self.credentials.misplaced(request, own)?;
+        let reason = format!(
+            "the request to {target} has the placeholder of credential {name:?}, which is not for \
+             this place; an alarm was recorded"
+        );
+        let (session, target) = (self.number, Some(target.clone()));
+        let kind = RefusalKind::Placeholder;
+        let message = EgressReply::Refused { session, target, reason: reason.clone(), kind };
+        self.link.send(message, Some(place.clone()));
+        Some(reason)
+    }
+
     /// Reports something that is refused without a question.
     pub(crate) fn refuse(&self, target: Option<Target>, reason: String, place: Option<&Place>) {
-        let message = EgressReply::Refused { session: self.number, target, reason };
+        let (session, kind) = (self.number, RefusalKind::Ordinary);
+        let message = EgressReply::Refused { session, target, reason, kind };
         self.link.send(message, place.cloned());
     }
 }

@@ -183,6 +183,7 @@ impl World {
             denied: conditions.denied,
             host_ports: conditions.host_ports,
             authority: None,
+            credentials: Vec::new(),
         };
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
         broker.send(&request, &fds).unwrap();
@@ -211,6 +212,7 @@ impl World {
             denied: Vec::new(),
             host_ports: Vec::new(),
             authority: None,
+            credentials: Vec::new(),
         };
         self.broker.send(&request, &[proxy.as_fd()]).unwrap();
         at

@@ -75,6 +75,7 @@ impl Program {
             denied: Vec::new(),
             host_ports: Vec::new(),
             authority: None,
+            credentials: Vec::new(),
         };
         self.send(&request, &[proxy.into()]);
         at

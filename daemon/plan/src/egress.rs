@@ -119,6 +119,14 @@ pub enum EgressRequest {
         /// The broker's [`crate::BUILD_ID`].
         build_id: String,
     },
+    /// Use this file for a credential of a session that is opened next. Descriptor: the file. A room
+    /// that the service manager has given credentials gets none from the broker.
+    Credential {
+        /// The session.
+        session: SessionNumber,
+        /// The name of the credential.
+        name: String,
+    },
     /// Serve a session. Descriptors: its listeners, in this order.
     Open {
         /// The session.
@@ -136,6 +144,8 @@ pub enum EgressRequest {
         /// The private key of the session's authority, as PKCS #8; `None` if the profile has no
         /// inspected hosts.
         authority: Option<AuthorityKey>,
+        /// The credentials of inspected hosts.
+        credentials: Vec<HostCredential>,
     },
     /// The answer to [`EgressReply::Question`].
     Answer {
@@ -167,6 +177,17 @@ pub enum EgressRequest {
         /// The session.
         session: SessionNumber,
     },
+}
+
+/// The credential of an inspected host, which the egress room has and the session has not.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct HostCredential {
+    /// The host.
+    pub target: Target,
+    /// The name of the credential.
+    pub name: String,
+    /// The text that stands for it inside the session.
+    pub placeholder: String,
 }
 
 /// The private key of a session's authority. It is never shown.
@@ -317,7 +338,19 @@ pub enum EgressReply {
         target: Option<Target>,
         /// The reason.
         reason: String,
+        /// The kind of what was tried.
+        kind: RefusalKind,
     },
+}
+
+/// The kind of an attempt that is refused without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum RefusalKind {
+    /// An attempt that programs make by mistake, too.
+    Ordinary,
+    /// A request with the placeholder of a credential, to a place that the credential is not for. Only
+    /// a program that wants to send the credential there makes it.
+    Placeholder,
 }
 
 /// The result of a connection that was allowed.

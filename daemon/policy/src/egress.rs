@@ -162,6 +162,20 @@ impl EgressPolicy {
         self.rules.iter().filter_map(name).collect()
     }
 
+    /// Returns the credentials of inspected hosts: each host, the name of the credential, and the
+    /// variable in which programs find its placeholder.
+    #[must_use]
+    pub fn credentials(&self) -> Vec<(Target, String, String)> {
+        let of = |rule: &HostRule| match (&rule.host.hosts, &rule.credential) {
+            (Hosts::Name(name), Some(credential)) => {
+                let target = Target { host: Host::Name(name.clone()), port: rule.port() };
+                Some((target, credential.0.clone(), credential.variable()))
+            }
+            (Hosts::Name(_) | Hosts::Below(_) | Hosts::Addresses(_), _) => None,
+        };
+        self.rules.iter().filter_map(of).collect()
+    }
+
     /// Decides about a query for the addresses of a name. It is allowed if a connection to some port
     /// could be allowed or asked about, and never asked about itself.
     #[must_use]

@@ -65,6 +65,7 @@ pub const KEYS: &[Key] = &[
     key("net.publish.ports"),
     key("net.rule.host"),
     key("net.rule.methods"),
+    key("net.rule.credential"),
     key("env.path"),
     Key { path: "env.set", takes: AcceptedValues::Names },
     key("env.pass"),

@@ -173,7 +173,7 @@ impl Net {
     pub(crate) fn covers_rule(&self, rule: &HostRule) -> bool {
         match self.rules.iter().find(|said| said.value.is_for_host_of(rule)) {
             Some(said) => said.value.covers(rule),
-            None => self.covers(&rule.entry()),
+            None => rule.credential.is_none() && self.covers(&rule.entry()),
         }
     }
 
@@ -278,7 +278,9 @@ impl Net {
         let narrowed = |said: &WithOrigin<HostRule>, by: &Self| -> Option<WithOrigin<HostRule>> {
             let value = match by.rules.iter().find(|one| one.value.is_for_host_of(&said.value)) {
                 Some(one) => said.value.common(&one.value)?,
-                None if by.covers(&said.value.entry()) => said.value.clone(),
+                None if by.covers(&said.value.entry()) => {
+                    HostRule { credential: None, ..said.value.clone() }
+                }
                 None => return None,
             };
             Some(WithOrigin { value, at: said.at.clone() })

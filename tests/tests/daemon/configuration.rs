@@ -94,6 +94,13 @@ fn every_value_says_where_it_comes_from() {
                 format!("socket = {path:?}  # default, from $XDG_RUNTIME_DIR")
             }
         };
+        let credentials = match mode {
+            Mode::System => "credentials = \"/etc/palisade/credentials\"  # default".to_owned(),
+            Mode::User => {
+                let path = configured.world.user_configuration().join("credentials");
+                format!("credentials = {path:?}  # default, from $XDG_CONFIG_HOME")
+            }
+        };
         for line in [
             socket.as_str(),
             &format!("state = \"/srv/state\"  # {file}:2:9"),
@@ -101,6 +108,7 @@ fn every_value_says_where_it_comes_from() {
             "audit_sync = \"50ms\"  # default",
             "# launcher_socket is not set",
             "# egress_socket is not set",
+            &credentials,
         ] {
             assert!(dumped.lines().any(|found| found == line), "{line}\n{dumped}");
         }

@@ -1,8 +1,10 @@
 //! Real clients in a session whose network is by name: they work with an allowed host, by the proxy
 //! and without, and a private daemon takes hosts from the command line.
 
-use palisade_tests::{Mode, NamedHosts, WebServer, among_names, hosts_file, named_profile, text};
-use std::{fs, path::Path, process::Command};
+use palisade_tests::{
+    BareRepository, Mode, NamedHosts, WebServer, among_names, hosts_file, named_profile, text,
+};
+use std::path::Path;
 
 const NAMES: [&str; 2] = ["packages.test", "other.test"];
 
@@ -66,22 +68,8 @@ fn clients_work_with_an_allowed_host_and_not_with_another() {
 #[test]
 fn git_clones_from_an_allowed_host() {
     for mode in Mode::all() {
-        let place = palisade_tests::Place::new();
-        let (work, bare) = (place.path().join("work"), place.path().join("project.git"));
-        fs::create_dir(&work).unwrap();
-        let git = |directory: &Path, arguments: &[&str]| {
-            let mut command = Command::new("git");
-            command.args(["-c", "user.name=a", "-c", "user.email=a@test"]).args(arguments);
-            let made = command.current_dir(directory).env("HOME", place.path()).output().unwrap();
-            assert!(made.status.success(), "{arguments:?}: {}", text(&made.stderr));
-        };
-        git(&work, &["init", "-q", "-b", "main"]);
-        fs::write(work.join("file"), "from git\n").unwrap();
-        git(&work, &["add", "file"]);
-        git(&work, &["commit", "-q", "-m", "first"]);
-        git(&work, &["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
-        git(&bare, &["update-server-info"]);
-        let server = WebServer::start(place.path());
+        let repository = BareRepository::new();
+        let server = WebServer::start(repository.directory());
         let port = server.port;
         let hosts = NamedHosts::new(mode, &NAMES, &net(port));
         let sandbox = hosts.open();

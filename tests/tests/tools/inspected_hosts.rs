@@ -4,10 +4,11 @@
 use palisade_audit::ConnectionVerdict;
 use palisade_protocol::CallResult;
 use palisade_tests::{
-    Mode, NamedHosts, Sandbox, TestAuthority, WebServer, named_profile, rooms::until, text,
+    BareRepository, Mode, NamedHosts, Sandbox, TestAuthority, WebServer, named_profile,
+    rooms::until,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 const NAMES: [&str; 3] = ["api.test", "bad.test", "other.test"];
 
@@ -155,20 +156,9 @@ const NODE: &str =
 #[test]
 fn clients_trust_the_sessions_authority_also_after_the_room_was_replaced() {
     for mode in Mode::all() {
-        let place = palisade_tests::Place::new();
-        let (work, bare) = (place.path().join("work"), place.path().join("project.git"));
-        fs::create_dir(&work).unwrap();
-        let git = |directory: &Path, arguments: &[&str]| {
-            let mut command = Command::new("git");
-            command.args(["-c", "user.name=a", "-c", "user.email=a@test"]).args(arguments);
-            let made = command.current_dir(directory).env("HOME", place.path()).output().unwrap();
-            assert!(made.status.success(), "{arguments:?}: {}", text(&made.stderr));
-        };
-        git(&work, &["init", "-q", "-b", "main"]);
-        git(&work, &["commit", "-q", "--allow-empty", "-m", "first"]);
-        git(&work, &["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
-        git(&bare, &["update-server-info"]);
-        let Inspected { server, hosts, .. } = Inspected::new(mode, place.path(), "[\"GET\"]");
+        let repository = BareRepository::new();
+        let Inspected { server, hosts, .. } =
+            Inspected::new(mode, repository.directory(), "[\"GET\"]");
         let sandbox = hosts.open();
         let url = format!("https://api.test:{}", server.port);
         for (program, line) in [("curl", "curl -sS URL/x"), ("python3", PYTHON), ("node", NODE)] {

@@ -1,6 +1,7 @@
 //! Calls: the tools, their output and their jobs, and ordinary development inside.
 
 mod background;
+mod credentials;
 mod development;
 mod edits;
 mod egress_clients;

@@ -118,13 +118,14 @@ fn without_null(event: Value) -> Value {
 }
 
 /// Returns the outcome that a record reports, and its severity: 1 informational, 3 medium (a denial
-/// or a failure), 4 high (the log itself was damaged).
+/// or a failure), 4 high (an alarm, or the log itself was damaged).
 fn outcome(record: &Record) -> (Outcome, u8) {
     match record {
         Record::Result(result) if result.success => (Outcome::Success, 1),
         Record::Result(_) => (Outcome::Failure, 3),
         Record::JobEnd(end) if end.error.is_none() => (Outcome::Success, 1),
         Record::JobEnd(_) => (Outcome::Failure, 3),
+        Record::Connection(connection) if connection.alarm.is_some() => (Outcome::Failure, 4),
         Record::Connection(connection) => match (connection.verdict, &connection.failure) {
             (ConnectionVerdict::Allow, None) => (Outcome::Success, 1),
             (ConnectionVerdict::Allow, Some(_)) => (Outcome::Failure, 1),

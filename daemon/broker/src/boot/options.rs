@@ -64,6 +64,10 @@ pub struct Options {
     /// net.mode = "domains"; without it, the daemon starts them
     #[arg(long, value_name = "PATH")]
     pub egress_socket: Option<PathBuf>,
+    /// The directory with a file for each credential of net.rule, for egress rooms that the daemon
+    /// starts [default: /etc/palisade/credentials for root, else $XDG_CONFIG_HOME/palisade/credentials]
+    #[arg(long, value_name = "DIR")]
+    pub credentials: Option<PathBuf>,
     /// The TCP ports that sessions may connect to on the host's network, if their profile has
     /// net.mode = "ports": 53,80,443, any, or none. Applies to the launcher that the daemon starts
     /// [default: none if root starts it, any if a user does]

@@ -64,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) launcher_socket: Option<PathBuf>,
     /// The socket of a service that starts egress rooms.
     pub(crate) egress_socket: Option<PathBuf>,
+    /// The directory of credentials.
+    pub(crate) credentials: CredentialDirectory,
     /// The TCP ports to allow, passed to the launcher that the daemon starts.
     pub(crate) allow_ports: Option<AllowedPorts>,
     /// The services of this host that profiles may let sessions use.
@@ -94,6 +96,15 @@ pub(crate) struct Settings {
     configured: Vec<PathBuf>,
 }
 
+/// The directory with a file for each credential of `net.rule`.
+#[derive(Debug)]
+pub(crate) enum CredentialDirectory {
+    /// It exists. Sessions may not access it.
+    There(PathBuf),
+    /// It does not exist. Without a path, this user has no default.
+    Absent(Option<PathBuf>),
+}
+
 /// The state directory, with the output store, the undo store and the audit log.
 #[derive(Debug)]
 pub(crate) enum StateDirectory {
@@ -113,12 +124,13 @@ impl Settings {
         by: StartedBy,
         reach: &OpenDirectories,
     ) -> Result<Self, SettingsError> {
-        let (config, _) = by.directory("/etc/palisade", "XDG_CONFIG_HOME", ".config");
+        let (config, config_origin) = by.directory("/etc/palisade", "XDG_CONFIG_HOME", ".config");
         let mut configured: Vec<_> = config.iter().chain(&options.config).cloned().collect();
         let file = read(options.config.as_deref(), config.as_deref(), reach)?;
         let mut effective = EffectiveConfig::default();
         let (client_endpoint, operator_endpoint, provider_socket) =
             choose::endpoints(&options, &file, by, &mut effective)?;
+        let usual_credentials = config.as_ref().map(|directory| directory.join("credentials"));
         let usual = config.map(|directory| directory.join("profiles"));
         let typed = (!options.profiles.is_empty()).then_some(options.profiles);
         let default = (Some(usual.iter().cloned().collect()), ValueOrigin::Default);
@@ -163,6 +175,13 @@ impl Settings {
             file.egress_socket,
             (None, ValueOrigin::Default),
         );
+        let default = (usual_credentials, config_origin);
+        let credentials =
+            effective.choose("credentials", options.credentials, file.credentials, default);
+        let credentials = match credentials {
+            Some(path) if reach.enter(&path).is_dir() => CredentialDirectory::There(path),
+            absent => CredentialDirectory::Absent(absent),
+        };
         let allow_ports = effective.choose(
             "allow_ports",
             options.allow_ports,
@@ -226,6 +245,7 @@ impl Settings {
             account,
             launcher_socket,
             egress_socket,
+            credentials,
             allow_ports,
             allow_host: allow_host.unwrap_or_default(),
             allow_publish: allow_publish.unwrap_or_default(),
@@ -300,7 +320,11 @@ impl Settings {
         let sockets = socket.into_iter().chain(operator).chain(&self.provider_socket);
         let sockets = sockets.chain(&self.launcher_socket).chain(&self.egress_socket);
         let sockets = sockets.chain(&self.lingers_in);
-        state.into_iter().chain(sockets).cloned().collect()
+        let credentials = match &self.credentials {
+            CredentialDirectory::There(path) => Some(path),
+            CredentialDirectory::Absent(_) => None,
+        };
+        state.into_iter().chain(credentials).chain(sockets).cloned().collect()
     }
 
     /// Returns the text of `--check`: what would be done.

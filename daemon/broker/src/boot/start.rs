@@ -17,7 +17,10 @@ use crate::{
         privilege::{self, Account},
         reload::{Filter, Reloader},
         service,
-        settings::{ClientEndpoint, OperatorEndpoint, ReportTargets, Settings, StartedBy},
+        settings::{
+            ClientEndpoint, CredentialDirectory, OperatorEndpoint, ReportTargets, Settings,
+            StartedBy,
+        },
         state,
     },
     cells::analyst::{Analyst, ExpectedCalls},
@@ -28,7 +31,7 @@ use crate::{
         serve::{self, Listener, OtherListeners, StopTokens},
         server::{Clients, Operators, Server, ServerParts},
     },
-    network::{room_process, source::RoomSource},
+    network::{credentials::CredentialStore, room_process, source::RoomSource},
     stores::{spool::Spools, undo::Undos},
     telemetry::{
         audit::Audit,
@@ -208,9 +211,11 @@ fn programs(settings: &Settings) -> Result<(Analyst, RoomSource, Proofs), StartE
         for_account(analyst).map_err(|error| StartError::Io("copy palisade-analyst", error))?;
     let egress = match (&settings.egress_socket, Search::usual().open(room_process::NAME)) {
         (Some(path), _) => RoomSource::Socket(path.clone()),
-        (None, Ok(program)) => RoomSource::Program(
-            for_account(program).map_err(|error| StartError::Io("copy palisade-egress", error))?,
-        ),
+        (None, Ok(program)) => {
+            let program = for_account(program);
+            let program = program.map_err(|error| StartError::Io("copy palisade-egress", error))?;
+            RoomSource::Program(program, credentials(settings)?)
+        }
         // Only sessions with a network by name need it, and they are refused with this reason.
         (None, Err(missing)) => RoomSource::Missing(missing.to_string()),
     };
@@ -223,6 +228,16 @@ fn programs(settings: &Settings) -> Result<(Analyst, RoomSource, Proofs), StartE
         ),
     };
     Ok((Analyst::new(Some(analyst)), egress, Proofs::new(settings.proving, prover)))
+}
+
+/// Opens the credentials that root can read and the daemon's user can not. A user's own daemon opens
+/// each one when a session needs it.
+fn credentials(settings: &Settings) -> Result<CredentialStore, StartError> {
+    Ok(match (&settings.credentials, settings.account) {
+        (CredentialDirectory::There(path), Some(_)) => CredentialStore::open_all(path)?,
+        (CredentialDirectory::There(path), None) => CredentialStore::Directory(path.clone()),
+        (CredentialDirectory::Absent(path), _) => CredentialStore::Absent(path.clone()),
+    })
 }
 
 /// Checks for `--check` that existing directories are safe.

@@ -230,8 +230,8 @@ fn argv(program: &Program) -> Vec<Vec<u8>> {
     argv
 }
 
-/// Returns the program's environment: what the profile passes on from the daemon's own, and what
-/// the call adds.
+/// Returns the program's environment: what the profile passes on from the daemon's own, what the call
+/// adds, and the placeholders of credentials, which no profile needs to pass on.
 fn environment(
     program: &Program,
     context: &Context,
@@ -247,7 +247,18 @@ fn environment(
         extra.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
     extra.extend(program.environment.clone());
-    Ok(session.profile.environment(&session.scene, &extra, search)?)
+    let mut all = session.profile.environment(&session.scene, &extra, search)?;
+    if let Some(inspection) = session.inspection() {
+        for (name, placeholder) in &inspection.variables {
+            let start = format!("{name}=");
+            // One that the profile or the call sets is left as it is.
+            if !all.iter().any(|set| set.starts_with(start.as_bytes())) {
+                all.push(format!("{start}{placeholder}").into_bytes());
+            }
+        }
+        all.sort();
+    }
+    Ok(all)
 }
 
 /// Follows a started program until it and every process it started are gone.

@@ -1,7 +1,7 @@
 //! A session: created by the launcher, held here by its channels, ended with its connection. Runs
 //! in the broker.
 
-mod authority;
+pub(crate) mod authority;
 mod enforced;
 pub(crate) mod error;
 mod hidden_names;
@@ -32,9 +32,9 @@ use crate::{
     stores::undo::{Owner, Undos},
     telemetry::audit::Audit,
 };
+use authority::SessionInspection;
 use palisade_plan::{
     Records,
-    egress::AuthorityKey,
     launcher::{Reply, Request, SessionNumber},
     record::Recording,
 };
@@ -112,8 +112,8 @@ pub(crate) struct Session {
     pub(crate) recording: Recording,
     /// The listeners of the session's network, until an egress room takes them.
     listeners: Mutex<Vec<OwnedFd>>,
-    /// The key of the session's authority; `None` if its profile has no inspected hosts.
-    authority: Option<AuthorityKey>,
+    /// The authority and credentials of inspected hosts; `None` if the profile has none.
+    inspection: Option<SessionInspection>,
     /// The connections that the session was refused.
     pub(crate) refused: Arc<RefusedConnections>,
     state: watch::Receiver<SessionState>,
@@ -201,9 +201,9 @@ impl Session {
         std::mem::take(&mut *self.listeners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the key of the session's authority.
-    pub(crate) fn authority(&self) -> Option<AuthorityKey> {
-        self.authority.clone()
+    /// Returns the authority and credentials of inspected hosts.
+    pub(crate) const fn inspection(&self) -> Option<&SessionInspection> {
+        self.inspection.as_ref()
     }
 
     /// Returns the calls whose jobs run.

@@ -170,6 +170,7 @@ impl OpenConnection {
             duration_us: u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX),
             failure: result.failure.as_deref().map(CleanText::new),
             count: Count::default(),
+            alarm: None,
             denial: None,
         })
     }

@@ -1,5 +1,6 @@
 //! Why a session's network can not be served. Runs in the broker.
 
+use super::credentials::CredentialFileError;
 use palisade_plan::{BUILD_ID, codec::CodecError, egress::Listener};
 use palisade_protocol::{ErrorCode, WireError};
 use std::{io, path::PathBuf};
@@ -37,6 +38,9 @@ pub(crate) enum NetworkError {
     /// The room does not keep to the protocol.
     #[error("the egress room broke the protocol: {0}")]
     Protocol(&'static str),
+    /// A credential of a rule can not be used.
+    #[error(transparent)]
+    Credential(#[from] CredentialFileError),
     /// The cell has another network than the profile wants.
     #[error("the cell's network is {0:?}, or has other listeners than the profile wants")]
     NotHeld(String),
@@ -68,6 +72,7 @@ impl From<NetworkError> for WireError {
             | NetworkError::Protocol(_) => {
                 "`palisade doctor` shows the egress room; a profile with another net.mode needs none"
             }
+            NetworkError::Credential(_) => "docs/network.md says where credentials belong",
             NetworkError::Publish { .. } => "a profile without net.publish.ports does not need it",
             NetworkError::NotHeld(_)
             | NetworkError::Count { .. }

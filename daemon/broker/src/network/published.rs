@@ -45,6 +45,7 @@ impl NetworkSession {
                 duration_us: 0,
                 failure: None,
                 count: Count::default(),
+                alarm: None,
                 denial: None,
             };
             telemetry.audit.connection(&self.identity, record);

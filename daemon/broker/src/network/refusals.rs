@@ -1,7 +1,7 @@
 //! RefusalTable the refused connections of a session, so that a program which tries again and again fills
 //! neither the audit log nor the memory. Pure: no I/O.
 
-use palisade_plan::host::Target;
+use palisade_plan::{egress::RefusalKind, host::Target};
 use palisade_protocol::CallId;
 use std::{
     collections::BTreeMap,
@@ -27,6 +27,7 @@ pub(super) struct RefusalKey {
     pub(super) call: Option<CallId>,
     pub(super) target: Option<Target>,
     pub(super) reason: String,
+    pub(super) kind: RefusalKind,
 }
 
 /// What to do with a refusal.
@@ -74,7 +75,8 @@ mod tests {
     fn key(name: &str) -> RefusalKey {
         let host = Host::Name(HostName::new(name).unwrap());
         let target = Some(Target { host, port: 443 });
-        RefusalKey { call: None, target, reason: "not allowed".to_owned() }
+        let (call, kind) = (None, RefusalKind::Ordinary);
+        RefusalKey { call, target, reason: "not allowed".to_owned(), kind }
     }
 
     #[test]

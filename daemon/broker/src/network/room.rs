@@ -3,6 +3,7 @@
 //! broker.
 
 use super::{
+    credentials::CredentialFile,
     decide,
     error::NetworkError,
     link::RoomLink,
@@ -11,13 +12,16 @@ use super::{
 };
 use crate::approval::service::ApprovalService;
 use palisade_plan::{
-    egress::{Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, WebRequest},
+    egress::{
+        Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, RefusalKind, WebRequest,
+    },
     fetch::PageRequest,
     host::Target,
     launcher::SessionNumber,
 };
 use std::{
     collections::BTreeMap,
+    os::fd::AsFd as _,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -285,10 +289,11 @@ impl UserRoom {
             EgressReply::Ended { question, result, .. } => end(question, result),
             EgressReply::Page { fetch, piece, .. } => session.fetches.add(fetch, &piece)?,
             EgressReply::Fetched { fetch, result, .. } => session.fetches.finish(fetch, result),
-            EgressReply::Refused { target, reason, .. } => {
+            EgressReply::Refused { target, reason, kind, .. } => {
                 let calls = session.calls(telemetry);
                 let calls = calls.into_iter().map(|call| call.call_id).collect();
-                session.refuse(telemetry, RefusedConnection { target, asked: None, calls, reason });
+                let refused = RefusedConnection { target, asked: None, calls, reason, kind };
+                session.refuse(telemetry, refused);
             }
         }
         Ok(())
@@ -330,7 +335,8 @@ impl UserRoom {
                 (EgressVerdict::Deny { reason }, _) => {
                     session.connections.answered(question);
                     let (target, reason) = (Some(target), reason.clone());
-                    let refused = RefusedConnection { target, asked: Some(asked), calls, reason };
+                    let (asked, kind) = (Some(asked), RefusalKind::Ordinary);
+                    let refused = RefusedConnection { target, asked, calls, reason, kind };
                     session.refuse(&approvals.telemetry, refused);
                 }
             }
@@ -369,5 +375,9 @@ async fn awaited(state: &RoomState) {
 
 /// Tells a room to serve a session.
 async fn tell(link: &RoomLink, session: &NetworkSession) -> Result<(), NetworkError> {
+    for CredentialFile { name, file } in session.credential_files() {
+        let (session, name) = (session.number, name.clone());
+        link.send(&EgressRequest::Credential { session, name }, &[file.as_fd()]).await?;
+    }
     link.send(&session.open_request(), &session.listeners.sockets()).await
 }

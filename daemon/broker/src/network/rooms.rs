@@ -65,10 +65,11 @@ impl EgressRooms {
         if held.mode != "domains" || held.ports != policy.ports() {
             return Err(NetworkError::NotHeld(held.mode));
         }
+        let credentials = self.source.credentials(&policy)?;
         let inward = if policy.published().is_empty() { 0 } else { INWARD_SOCKETS };
         let mut listeners = SessionListeners::check(policy.ports(), inward, came)?;
         listeners.publish(policy.published())?;
-        let served = Arc::new(NetworkSession::new(session, policy, listeners));
+        let served = Arc::new(NetworkSession::new(session, policy, listeners, credentials));
         self.serve(session.uid(), Arc::clone(&served)).await?;
         served.record_published(&self.approvals.telemetry);
         Ok(())

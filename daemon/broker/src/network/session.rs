@@ -3,6 +3,7 @@
 
 use super::{
     connections::{self, OpenConnections},
+    credentials::CredentialFile,
     decide::Asking,
     fetch::OpenFetches,
     listeners::SessionListeners,
@@ -10,12 +11,17 @@ use super::{
 };
 use crate::{
     base::identity::{SessionIdentity, WorkingDirectory},
-    cells::{refused::RefusedConnections, session::Session},
+    cells::{
+        refused::RefusedConnections,
+        session::{Session, authority::SessionInspection},
+    },
     telemetry::Telemetry,
 };
-use palisade_audit::{CleanText, Connection, ConnectionVerdict, Count, LayerDenial};
+use palisade_audit::{
+    CleanText, Connection, ConnectionAlarm, ConnectionVerdict, Count, LayerDenial,
+};
 use palisade_plan::{
-    egress::{Asked, AuthorityKey, EgressRequest, LOOKUP_PORT},
+    egress::{Asked, EgressRequest, LOOKUP_PORT, RefusalKind},
     host::Target,
     launcher::SessionNumber,
 };
@@ -38,13 +44,21 @@ pub(super) struct NetworkSession {
     pub(super) session: Weak<Session>,
     pub(super) policy: EgressPolicy,
     pub(super) listeners: SessionListeners,
-    /// The key of the session's authority, for every room that serves the session.
-    authority: Option<AuthorityKey>,
+    /// The parts of inspected hosts that every room needs which serves the session.
+    inspected: Option<InspectedHosts>,
     pub(super) connections: OpenConnections,
     pub(super) asking: Asking,
     pub(super) fetches: OpenFetches,
     refusals: RefusalCounts,
     pub(super) opened: Instant,
+}
+
+/// The parts of a session's inspected hosts that an egress room needs.
+#[derive(Debug)]
+pub(super) struct InspectedHosts {
+    inspection: SessionInspection,
+    /// The files of the credentials; none if the room has them from a service manager.
+    files: Vec<CredentialFile>,
 }
 
 /// A connection that was refused, or tried in vain.
@@ -54,6 +68,7 @@ pub(super) struct RefusedConnection {
     pub(super) asked: Option<Asked>,
     pub(super) calls: Vec<CallId>,
     pub(super) reason: String,
+    pub(super) kind: RefusalKind,
 }
 
 impl NetworkSession {
@@ -62,13 +77,16 @@ impl NetworkSession {
         session: &Arc<Session>,
         policy: EgressPolicy,
         listeners: SessionListeners,
+        files: Vec<CredentialFile>,
     ) -> Self {
+        let inspection = session.inspection().cloned();
+        let inspected = inspection.map(|inspection| InspectedHosts { inspection, files });
         Self::of(
             session.number(),
             session.identity(),
             Arc::clone(&session.cwd),
             Arc::clone(&session.refused),
-            (Arc::downgrade(session), policy, listeners, session.authority()),
+            (Arc::downgrade(session), policy, listeners, inspected),
         )
     }
 
@@ -77,11 +95,11 @@ impl NetworkSession {
         identity: Arc<SessionIdentity>,
         cwd: Arc<WorkingDirectory>,
         refused: Arc<RefusedConnections>,
-        (session, policy, listeners, authority): (
+        (session, policy, listeners, inspected): (
             Weak<Session>,
             EgressPolicy,
             SessionListeners,
-            Option<AuthorityKey>,
+            Option<InspectedHosts>,
         ),
     ) -> Self {
         let (connections, asking, fetches, refusals) = Default::default();
@@ -93,7 +111,7 @@ impl NetworkSession {
             session,
             policy,
             listeners,
-            authority,
+            inspected,
             connections,
             asking,
             fetches,
@@ -102,8 +120,14 @@ impl NetworkSession {
         }
     }
 
+    /// Returns the files of credentials that a room needs before it serves the session.
+    pub(super) fn credential_files(&self) -> &[CredentialFile] {
+        self.inspected.as_ref().map_or(&[], |inspected| &inspected.files)
+    }
+
     /// Returns the request that makes a room serve the session.
     pub(super) fn open_request(&self) -> EgressRequest {
+        let inspection = self.inspected.as_ref().map(|inspected| &inspected.inspection);
         EgressRequest::Open {
             session: self.number,
             listeners: self.listeners.kinds(),
@@ -111,7 +135,8 @@ impl NetworkSession {
             named: self.policy.named(),
             denied: self.policy.denied_addresses(),
             host_ports: self.policy.host_ports().to_vec(),
-            authority: self.authority.clone(),
+            authority: inspection.map(|inspection| inspection.key.clone()),
+            credentials: inspection.map_or_else(Vec::new, |one| one.credentials.clone()),
         }
     }
 
@@ -144,9 +169,14 @@ impl NetworkSession {
             call: refused.calls.first().cloned(),
             target: refused.target.clone(),
             reason: refused.reason.clone(),
+            kind: refused.kind,
         };
         match self.refusals.count(key) {
             RefusalRecord::Now => {
+                if refused.kind == RefusalKind::Placeholder {
+                    let (session, reason) = (&self.identity.id, &refused.reason);
+                    tracing::warn!(%session, %reason, "alarm: the placeholder of a credential was sent elsewhere");
+                }
                 telemetry.audit.connection(&self.identity, self.record(&refused, 1, Some(&denial)));
             }
             RefusalRecord::Later => {}
@@ -165,15 +195,15 @@ impl NetworkSession {
     /// Writes the refusals that were only counted, when the session ends.
     pub(super) fn account(&self, telemetry: &Telemetry) {
         let (repeated, others) = self.refusals.take();
-        for (RefusalKey { call, target, reason }, count) in repeated {
+        for (RefusalKey { call, target, reason, kind }, count) in repeated {
             let calls = call.into_iter().collect();
-            let refused = RefusedConnection { target, asked: None, calls, reason };
+            let refused = RefusedConnection { target, asked: None, calls, reason, kind };
             telemetry.audit.connection(&self.identity, self.record(&refused, count, None));
         }
         if others > 0 {
             let reason = "refused connections that were too many to be told apart".to_owned();
-            let calls = Vec::new();
-            let refused = RefusedConnection { target: None, asked: None, calls, reason };
+            let (calls, kind) = (Vec::new(), RefusalKind::Ordinary);
+            let refused = RefusedConnection { target: None, asked: None, calls, reason, kind };
             telemetry.audit.connection(&self.identity, self.record(&refused, others, None));
         }
     }
@@ -231,6 +261,10 @@ impl NetworkSession {
             duration_us: 0,
             failure: None,
             count: Count(count),
+            alarm: match refused.kind {
+                RefusalKind::Ordinary => None,
+                RefusalKind::Placeholder => Some(ConnectionAlarm::CredentialPlaceholder),
+            },
             denial: denial.map(|denial| LayerDenial {
                 layer: CleanText::new(&denial.layer),
                 rule: CleanText::new(&denial.rule),

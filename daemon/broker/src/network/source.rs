@@ -1,12 +1,15 @@
 //! The source of egress rooms: a program that this daemon starts, or a service. Runs in the broker.
 
 use super::{
+    credentials::{CredentialFile, CredentialStore},
     error::NetworkError,
     room_process::{self, RoomProcess},
 };
+use palisade_policy::EgressPolicy;
 use palisade_programs::Program;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::{
+    collections::BTreeSet,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
@@ -14,8 +17,8 @@ use std::{
 /// The source of egress rooms.
 #[derive(Debug)]
 pub(crate) enum RoomSource {
-    /// A program that this daemon starts, once for each user.
-    Program(Program),
+    /// A program that this daemon starts, once for each user, and the credentials that it gets.
+    Program(Program, CredentialStore),
     /// The socket of a service that starts a room for each connection.
     Socket(PathBuf),
     /// No program: sessions that need a room are refused, with this reason.
@@ -36,7 +39,7 @@ impl RoomSource {
     /// Makes a new room.
     pub(super) fn start(&self) -> Result<RoomConnection, NetworkError> {
         match self {
-            Self::Program(program) => {
+            Self::Program(program, _) => {
                 let (process, socket) = room_process::start(program)?;
                 Ok(RoomConnection { socket, process: Some(process) })
             }
@@ -47,10 +50,25 @@ impl RoomSource {
         }
     }
 
+    /// Opens the credentials of a session. The rooms of a service have them from the service manager.
+    pub(super) fn credentials(
+        &self,
+        policy: &EgressPolicy,
+    ) -> Result<Vec<CredentialFile>, NetworkError> {
+        let names: BTreeSet<_> =
+            policy.credentials().into_iter().map(|(_, name, _)| name).collect();
+        match self {
+            Self::Program(_, store) => Ok(store.open(names)?),
+            Self::Socket(_) | Self::Missing(_) => Ok(Vec::new()),
+            #[cfg(test)]
+            Self::Test(_) => Ok(Vec::new()),
+        }
+    }
+
     /// Describes the source, for `doctor`.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Program(program) => format!("started from {}", program.path().display()),
+            Self::Program(program, _) => format!("started from {}", program.path().display()),
             Self::Socket(path) => format!("service at {}", path.display()),
             Self::Missing(why) => {
                 format!("unavailable: {why}; sessions with net.mode = \"domains\" are refused")

@@ -69,7 +69,7 @@ fn a_rule_that_makes_no_sense_is_refused_with_its_line() {
         ("host = \"a.example\"\n[[net.rule]]\nhost = \"a.example:443\"", "has a rule already"),
         ("methods = [\"GET\"]", "missing field `host`"),
         ("host = \"a.example\"\nmethod = [\"GET\"]", "did you mean `methods`?"),
-        ("host = \"a.example\"\ncredential = \"x\"", "unknown key"),
+        ("host = \"a.example\"\ncredential = \"../x\"", "is not the name of a credential"),
     ] {
         let error = load(&[("mine", "", &format!("{net}{rule}\n"))]).unwrap_err().to_string();
         assert!(error.contains(why) && error.starts_with("mine:"), "{rule}: {error}");
@@ -141,6 +141,22 @@ fn an_inherited_rule_stays_and_can_only_become_narrower() {
         "TLS ends in the egress room, and of the requests \"GET\", \"POST /repos/*\" are allowed"
     );
     assert_eq!(found.at.map(|at| at.line), Some(12));
+}
+
+#[test]
+fn a_credential_is_for_the_host_of_its_rule_and_needs_widening() {
+    let more = "[net]\n[[net.rule]]\nhost = \"api.git.example\"\ncredential = \"git-host\"\n";
+    let error = load(&[("mine", "", BASE), ("wider", "extends = \"mine\"", more)]).unwrap_err();
+    assert!(error.to_string().contains("with credential \"git-host\" is more than"), "{error}");
+    let widen = "extends = \"mine\"\nwiden = true";
+    let set = load(&[("mine", "", BASE), ("wider", widen, more)]).unwrap();
+    assert!(set.get("mine").unwrap().egress().unwrap().credentials().is_empty());
+    let policy = set.get("wider").unwrap().egress().unwrap();
+    let variable = "PALISADE_CREDENTIAL_GIT_HOST".to_owned();
+    let expected = (target("api.git.example:443"), "git-host".to_owned(), variable);
+    assert_eq!(policy.credentials(), [expected]);
+    assert!(asked(&policy, "api.git.example:443", "HEAD", "/").is_ok());
+    assert!(asked(&policy, "api.git.example:443", "POST", "/repos/x").is_err());
 }
 
 #[test]

@@ -22,6 +22,7 @@ const MAX_METHOD: usize = 32;
 pub(crate) struct HostRuleText {
     pub(crate) host: Spanned<HostEntry>,
     pub(crate) methods: Option<Spanned<Vec<RequestPattern>>>,
+    pub(crate) credential: Option<CredentialName>,
 }
 
 impl HostRuleText {
@@ -31,7 +32,8 @@ impl HostRuleText {
             || DEFAULT_METHODS.map(RequestPattern::any_path).to_vec(),
             |methods| methods.get_ref().clone(),
         );
-        HostRule { host: self.host.get_ref().clone(), methods }
+        let (host, credential) = (self.host.get_ref().clone(), self.credential.clone());
+        HostRule { host, methods, credential }
     }
 }
 
@@ -42,6 +44,9 @@ pub(crate) struct HostRule {
     pub(crate) host: HostEntry,
     /// The requests that are allowed; never empty.
     pub(crate) methods: Vec<RequestPattern>,
+    /// The credential that the egress room fills in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) credential: Option<CredentialName>,
 }
 
 impl HostRule {
@@ -86,9 +91,10 @@ impl HostRule {
         })
     }
 
-    /// Returns `true` if this rule allows every request that another one allows.
+    /// Returns `true` if this rule allows every request that another one allows, with its credential.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        other.methods.iter().all(|one| self.methods.iter().any(|by| by.covers(one)))
+        let credential = other.credential.is_none() || other.credential == self.credential;
+        credential && other.methods.iter().all(|one| self.methods.iter().any(|by| by.covers(one)))
     }
 
     /// Returns the requests that this rule and another one for the same host both allow; `None` if
@@ -100,18 +106,53 @@ impl HostRule {
         let more = other.methods.iter().filter(|one| within(one, self));
         methods.extend(more.filter(|one| !self.methods.contains(one)).cloned());
         methods.sort();
-        (!methods.is_empty()).then(|| Self { host: self.host.clone(), methods })
+        let credential =
+            self.credential.clone().filter(|own| Some(own) == other.credential.as_ref());
+        (!methods.is_empty()).then(|| Self { host: self.host.clone(), methods, credential })
     }
 }
 
-/// The requests of the rule, as a list.
+/// The requests of the rule, as a list, with its credential.
 impl fmt::Display for HostRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, one) in self.methods.iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             write!(f, "{comma}\"{one}\"")?;
         }
-        Ok(())
+        match &self.credential {
+            Some(credential) => write!(f, " with credential \"{}\"", credential.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Most characters of the name of a credential.
+const MAX_CREDENTIAL: usize = 64;
+
+/// The name of a credential in the store of the egress room.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct CredentialName(pub(crate) String);
+
+impl CredentialName {
+    /// Returns the variable in which programs find the placeholder.
+    pub(crate) fn variable(&self) -> String {
+        format!("PALISADE_CREDENTIAL_{}", self.0.to_ascii_uppercase().replace('-', "_"))
+    }
+}
+
+impl TryFrom<String> for CredentialName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        if text.is_empty() || text.len() > MAX_CREDENTIAL || !text.bytes().all(plain) {
+            return Err(format!(
+                "{text:?} is not the name of a credential: it has 1 to {MAX_CREDENTIAL} of a-z, 0-9 \
+                 and '-'"
+            ));
+        }
+        Ok(Self(text))
     }
 }
 

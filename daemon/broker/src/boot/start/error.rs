@@ -8,6 +8,7 @@ use crate::{
     },
     cells::launcher::LauncherError,
     front::listen::ListenError,
+    network::credentials::CredentialFileError,
     tools::RegistryError,
 };
 use palisade_audit::{AuditError, KeyError};
@@ -53,6 +54,9 @@ pub enum StartError {
          LoadCredential={0}:FILE to the unit"
     )]
     NoCredentials(String),
+    /// The directory of credentials can not be read.
+    #[error(transparent)]
+    Credentials(#[from] CredentialFileError),
     /// The analyst, which parses shell lines, is not installed.
     #[error("{0}; build or install the whole of Palisade")]
     Analyst(NotFound),
@@ -102,7 +106,9 @@ impl StartError {
     pub fn status(&self) -> u8 {
         match self {
             Self::Told(error) => error.status(),
-            Self::Settings(_) | Self::Key(_) | Self::NoCredentials(_) => BAD_CONFIGURATION,
+            Self::Settings(_) | Self::Key(_) | Self::NoCredentials(_) | Self::Credentials(_) => {
+                BAD_CONFIGURATION
+            }
             Self::Listen(error) if error.is_unsafe() => BAD_CONFIGURATION,
             Self::State(StateError::NotOwn { .. } | StateError::Place(_)) => BAD_CONFIGURATION,
             Self::Listen(_)

@@ -1,17 +1,20 @@
-//! The certificate authority of a session whose profile has inspected hosts. It is made before the
+//! The certificate authority of a session whose profile has inspected hosts, and the placeholders of
+//! their credentials. It is made before the
 //! cell, which trusts it, and an egress room that is started later can go on with it. The key is in
 //! memory only. Runs in the broker.
 
 use palisade_plan::{
     authority::{AUTHORITY_NAME, Authority},
-    egress::AuthorityKey,
+    egress::{AuthorityKey, HostCredential},
     host::HostName,
 };
+use palisade_policy::EgressPolicy;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, GeneralSubtree, IsCa, KeyPair,
     KeyUsagePurpose, NameConstraints,
 };
 use std::{
+    collections::BTreeMap,
     io,
     time::{Duration, SystemTime},
 };
@@ -21,8 +24,40 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time for which the certificate is valid. Sessions are shorter.
 const VALID: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
+/// The parts of a session with inspected hosts that its egress room needs.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionInspection {
+    pub(crate) key: AuthorityKey,
+    pub(crate) credentials: Vec<HostCredential>,
+    /// The variables with the placeholders.
+    pub(crate) variables: BTreeMap<String, String>,
+}
+
+/// Makes what a session with inspected hosts needs; `None` if it has none.
+pub(super) fn inspect(policy: &EgressPolicy) -> io::Result<Option<(SessionInspection, Authority)>> {
+    let Some((key, certificate)) = make(&policy.inspected())? else { return Ok(None) };
+    let (mut credentials, mut variables) = (Vec::new(), BTreeMap::new());
+    for (target, name, variable) in policy.credentials() {
+        let placeholder = match variables.get(&variable) {
+            Some(known) => String::clone(known),
+            None => placeholder()?,
+        };
+        variables.insert(variable, placeholder.clone());
+        credentials.push(HostCredential { target, name, placeholder });
+    }
+    Ok(Some((SessionInspection { key, credentials, variables }, certificate)))
+}
+
+/// Makes a text that stands for a credential inside one session.
+fn placeholder() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("palisade-placeholder-{digits}"))
+}
+
 /// Makes an authority that can vouch for these hosts only; `None` if there are none.
-pub(super) fn make(hosts: &[HostName]) -> io::Result<Option<(AuthorityKey, Authority)>> {
+fn make(hosts: &[HostName]) -> io::Result<Option<(AuthorityKey, Authority)>> {
     if hosts.is_empty() {
         return Ok(None);
     }

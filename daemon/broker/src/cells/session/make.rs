@@ -98,10 +98,13 @@ pub(crate) async fn begin(
         host.census.enroll(CountedKind::Session, peer.uid, most).map_err(SessionError::TooMany)?;
     let mut plan = profile.plan(&scene)?;
     plan.uid = uid;
-    let inspected = profile.egress().map(|policy| policy.inspected()).unwrap_or_default();
-    let authority = authority::make(&inspected).map_err(SessionError::Authority)?.map(|made| {
-        plan.authority = Some(made.1);
-        made.0
+    let inspection = match profile.egress() {
+        Some(policy) => authority::inspect(&policy).map_err(SessionError::Authority)?,
+        None => None,
+    };
+    let inspection = inspection.map(|(inspection, certificate)| {
+        plan.authority = Some(certificate);
+        inspection
     });
     let unguarded = profile.unguarded(&scene)?;
     let shell_search = lookup::shell_path(profile, &scene)?;
@@ -208,7 +211,7 @@ pub(crate) async fn begin(
         recording,
         launcher,
         listeners: Mutex::new(made.listeners),
-        authority,
+        inspection,
         refused: Arc::default(),
         state,
         aborted: AtomicBool::new(false),

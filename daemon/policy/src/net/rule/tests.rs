@@ -8,7 +8,8 @@ fn pattern(text: &str) -> RequestPattern {
 
 fn rule(methods: &[&str]) -> HostRule {
     let host = HostEntry::try_from("api.git.example".to_owned()).unwrap();
-    HostRule { host, methods: methods.iter().map(|text| pattern(text)).collect() }
+    let methods = methods.iter().map(|text| pattern(text)).collect();
+    HostRule { host, methods, credential: None }
 }
 
 fn judged(rule: &HostRule, method: &str, path: &str) -> Result<String, String> {
@@ -105,6 +106,22 @@ fn patterns_are_read_with_a_reason() {
         let told = RequestPattern::try_from(text.to_owned()).unwrap_err();
         assert!(told.starts_with(&format!("{text:?} is not a request: ")), "{told}");
         assert!(told.contains(why), "{text}: {told}");
+    }
+}
+
+#[test]
+fn a_credential_counts_as_more() {
+    let name = |text: &str| CredentialName::try_from(text.to_owned());
+    let plain = rule(&["GET"]);
+    let with = |text: &str| HostRule { credential: Some(name(text).unwrap()), ..plain.clone() };
+    assert!(with("a").covers(&plain) && with("a").covers(&with("a")));
+    assert!(!plain.covers(&with("a")) && !with("a").covers(&with("b")));
+    assert_eq!(with("a").common(&with("b")), Some(plain.clone()));
+    assert_eq!(with("a").common(&with("a")), Some(with("a")));
+    assert_eq!(with("a").to_string(), "\"GET\" with credential \"a\"");
+    assert_eq!(name("git-host").unwrap().variable(), "PALISADE_CREDENTIAL_GIT_HOST");
+    for bad in ["", "A", "../x", "a_b", "a b"] {
+        assert!(name(bad).unwrap_err().contains("is not the name of a credential"));
     }
 }
 
