@@ -128,7 +128,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the directory of a server's own files.
+/// Returns the directory of a server's own files. It is not below the state directory of a daemon, which
+/// shares that with no session.
 fn state_directory(name: &str) -> Result<PathBuf, WrapError> {
     let absolute = |variable| {
         env::var_os(variable).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
@@ -136,7 +137,7 @@ fn state_directory(name: &str) -> Result<PathBuf, WrapError> {
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .ok_or(WrapError::NoState)?;
-    Ok(state.join("palisade/mcp").join(name))
+    Ok(state.join("palisade-mcp").join(name))
 }
 
 /// Makes the directory that a server has in place of a workspace.

@@ -60,10 +60,11 @@ pub struct WrapOptions {
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub name: Option<String>,
     /// The file that records the accepted list of tools [default:
-    /// $XDG_STATE_HOME/palisade/mcp/NAME/tools.json]
+    /// $XDG_STATE_HOME/palisade-mcp/NAME/tools.json]
     #[arg(long, value_name = "FILE")]
     pub pin: Option<PathBuf>,
-    /// Show how the server's list of tools differs from the recorded one, record it, and exit
+    /// Show how the server's list of tools differs from the recorded one, record it, and exit; asks first
+    /// at a terminal
     #[arg(long)]
     pub accept_tools: bool,
     /// How long a request to the server may take

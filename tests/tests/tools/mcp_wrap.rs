@@ -115,16 +115,18 @@ fn a_wrapped_server_works_and_can_not_leave_its_sandbox() {
 
 #[test]
 fn a_server_without_a_workspace_has_an_empty_directory() {
-    let [mode, ..] = Mode::all()[..] else { panic!("no mode") };
-    let wrapped = Wrapped::new(mode);
-    let line = format!("exec python3 -c {}", shell_word(SERVER));
-    let mut mcp = Mcp::start(&wrapped.world, &["wrap", "--name", "alone", "--", "sh", "-c", &line]);
-    mcp.initialize("2025-06-18");
-    assert_eq!(run(&mut mcp, "out = os.listdir('.')"), "[]");
-    assert_eq!(run(&mut mcp, "open('new', 'w')"), "errno 30");
-    let workspace = format!("os.listdir({:?})", wrapped.world.workspace());
-    assert_eq!(run(&mut mcp, &workspace), "errno 2");
-    mcp.end();
+    for mode in Mode::all() {
+        let wrapped = Wrapped::new(mode);
+        let line = format!("exec python3 -c {}", shell_word(SERVER));
+        let words = ["wrap", "--name", "alone", "--", "sh", "-c", &line];
+        let mut mcp = Mcp::start(&wrapped.world, &words);
+        mcp.initialize("2025-06-18");
+        assert_eq!(run(&mut mcp, "out = os.listdir('.')"), "[]", "{mode:?}");
+        assert_eq!(run(&mut mcp, "open('new', 'w')"), "errno 30", "{mode:?}");
+        let workspace = format!("os.listdir({:?})", wrapped.world.workspace());
+        assert_eq!(run(&mut mcp, &workspace), "errno 2", "{mode:?}");
+        mcp.end();
+    }
 }
 
 fn shell_word(text: &str) -> String {
@@ -138,6 +140,9 @@ fn a_servers_claims_are_not_believed_and_its_requests_are_refused() {
         let words = wrapped.words(&[]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut mcp = Mcp::start(&wrapped.world, &words);
+        // A client of a later protocol learns so that it has to introduce itself.
+        assert_eq!(mcp.ask("server/discover", json!({}))["error"]["code"], -32601);
+        assert_eq!(mcp.ask("tools/list", json!({}))["error"]["code"], -32600);
         let client = json!({"name": "test", "version": "1"});
         let offers = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}});
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": offers,
@@ -198,10 +203,8 @@ fn changed_tools_are_refused_until_they_are_accepted() {
         let accepted = wrapped.finish(&[&profile[..], &["--accept-tools"]].concat());
         let said = String::from_utf8_lossy(&accepted.stdout);
         assert!(accepted.status.success(), "{mode:?}: {accepted:?}");
-        assert!(
-            said.starts_with("MCP server hostile: accepted: added tool more\nsha256:"),
-            "{said}"
-        );
+        let shown = "MCP server hostile: added tool more\n\nmore: more\n{\"type\":\"object\"}\n\nAccepted: ";
+        assert!(said.starts_with(&format!("{shown}sha256:")), "{said}");
         // The agent's own server goes on with them.
         assert_works(&mut mcp);
         mcp.end();

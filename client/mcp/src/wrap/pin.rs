@@ -69,14 +69,13 @@ impl PinFile {
         Ok(accepted.map_or(Comparison::First, |accepted| comparison(list, &accepted)))
     }
 
-    /// Accepts a list, and returns what has changed since the last one; `None` if there was none.
-    pub(super) fn accept(&self, list: &ToolList) -> Result<Option<Vec<String>>, PinError> {
-        let before = self.read()?;
-        self.write(list, |from, to| fs::rename(from, to))?;
-        Ok(before.map(|before| list.changes_since(&before)))
+    /// Accepts a list in place of the one that was accepted before.
+    pub(super) fn accept(&self, list: &ToolList) -> Result<(), PinError> {
+        self.write(list, |from, to| fs::rename(from, to)).map(drop)
     }
 
-    fn read(&self) -> Result<Option<ToolList>, PinError> {
+    /// Returns the accepted list; `None` if there is none.
+    pub(super) fn read(&self) -> Result<Option<ToolList>, PinError> {
         let failed = |source| PinError::Read { path: self.path.clone(), source };
         let mut text = String::new();
         match File::open(&self.path) {
@@ -176,8 +175,7 @@ mod tests {
         let changed = Comparison::Changed(vec!["added tool y".to_owned()]);
         assert_eq!(pin.compare(&list(&["x", "y"])).unwrap(), changed);
         assert_eq!(pin.compare(&list(&["x"])).unwrap(), Comparison::Same);
-        let accepted = pin.accept(&list(&["x", "y"])).unwrap();
-        assert_eq!(accepted, Some(vec!["added tool y".to_owned()]));
+        pin.accept(&list(&["x", "y"])).unwrap();
         assert_eq!(pin.compare(&list(&["x", "y"])).unwrap(), Comparison::Same);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(pin.path()), 0o600);

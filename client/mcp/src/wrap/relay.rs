@@ -13,7 +13,10 @@ use super::{
     started::StartedServer,
 };
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{
+    io::{self, IsTerminal as _},
+    sync::Arc,
+};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -82,7 +85,8 @@ impl Relay {
         }
     }
 
-    /// Shows what changed in the server's tools, and accepts them.
+    /// Shows what changed in the server's tools, and accepts them; at a terminal, if the person there
+    /// says so.
     pub(super) async fn accept_tools(&mut self) -> Result<(), WrapError> {
         let client = json!({"name": "palisade", "version": env!("CARGO_PKG_VERSION")});
         self.introduction = Some(Map::from_iter([
@@ -90,17 +94,27 @@ impl Relay {
             ("clientInfo".to_owned(), client),
         ]));
         let server = self.start().await.map_err(|error| WrapError::Server(error.to_string()))?;
-        let changes = self.pin.accept(&server.list)?;
-        let (name, names) = (&self.setup.name, server.list.names().join(", "));
-        match changes {
-            None => println!("MCP server {name}: accepted its first tools: {names}"),
-            Some(changes) if changes.is_empty() => {
-                println!("MCP server {name}: nothing has changed; its tools are {names}");
-            }
-            Some(changes) => println!("MCP server {name}: accepted: {}", changes.join("; ")),
+        let server = self.server.insert(server);
+        let before = self.pin.read()?;
+        let (name, path) = (&self.setup.name, self.pin.path().display());
+        let changes = match &before {
+            None => vec![format!("no tools were accepted before in {path}")],
+            Some(before) => server.list.changes_since(before),
+        };
+        if changes.is_empty() {
+            println!("MCP server {name}: its tools are those that were accepted in {path}");
+            return Ok(());
         }
-        println!("{}  {}", server.list.digest(), self.pin.path().display());
-        self.server = Some(server);
+        println!("MCP server {name}: {}", changes.join("; "));
+        for text in server.list.new_texts(before.as_ref()) {
+            println!("\n{text}");
+        }
+        if io::stdin().is_terminal() && !confirm() {
+            println!("Not accepted.");
+            return Ok(());
+        }
+        self.pin.accept(&server.list)?;
+        println!("\nAccepted: {}  {path}", server.list.digest());
         Ok(())
     }
 
@@ -113,17 +127,14 @@ impl Relay {
 
     async fn answer(&mut self, request: &AgentRequest) -> RelayedAnswer {
         let AgentRequest { method, params, .. } = request;
-        if method == "initialize" {
-            return Some(self.welcome(params).await);
-        }
-        if self.introduction.is_none() {
-            let why = format!("{method} came before initialize");
-            return Some(Err(RpcError::new(RpcError::INVALID_REQUEST, why)));
-        }
+        let parts = passed_parts(method);
         match method.as_str() {
+            "initialize" => Some(self.welcome(params).await),
+            "tools/list" | "tools/call" if self.introduction.is_none() => Some(too_early(method)),
             "tools/list" => Some(self.list().await),
             "tools/call" => self.call(request).await,
-            _ => match passed_parts(method) {
+            _ => match parts {
+                Some(_) if self.introduction.is_none() => Some(too_early(method)),
                 Some(parts) => self.pass(request, parts).await,
                 None => {
                     let why = format!("{} is not passed on to the server", printable(method, 100));
@@ -340,6 +351,17 @@ impl Relay {
     fn gone(&self) -> RpcError {
         RpcError::of_server(format!("MCP server {} does not run", self.setup.name))
     }
+}
+
+fn too_early(method: &str) -> Result<Value, RpcError> {
+    Err(RpcError::new(RpcError::INVALID_REQUEST, format!("{method} came before initialize")))
+}
+
+/// Asks the person at the terminal whether to accept what was shown.
+fn confirm() -> bool {
+    println!("\nAccept? [y/N]");
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
 }
 
 /// Adds the agent's progress token, and nothing else that is beside the parameters.

@@ -1,6 +1,7 @@
 //! The tools and instructions of a server: what is recorded of them, what has changed, and what an
 //! agent is shown.
 
+use super::message::printable;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ const MAX_NAME: usize = 128;
 
 /// The maximum number of changes that are named.
 const MAX_CHANGES: usize = 20;
+
+/// The maximum length of a text that a person is shown, in characters.
+const MAX_DESCRIBED: usize = 5000;
 
 /// The fields of a tool that an agent is shown. A client would act on others, such as `_meta`.
 const SHOWN: [&str; 5] = ["name", "title", "description", "inputSchema", "outputSchema"];
@@ -111,6 +115,18 @@ impl ToolList {
         tools.collect()
     }
 
+    /// Returns the texts that are new since the accepted list, for a person at a terminal.
+    pub(super) fn new_texts(&self, accepted: Option<&Self>) -> Vec<String> {
+        let is_new = |(name, tool): &(&String, &Map<String, Value>)| {
+            accepted.and_then(|accepted| accepted.tools.get(*name)) != Some(*tool)
+        };
+        let tools = self.tools.iter().filter(is_new).map(|(name, tool)| described(name, tool));
+        let is_told = accepted.is_some_and(|before| before.instructions == self.instructions);
+        let told = (!is_told && !self.instructions.is_empty())
+            .then(|| format!("instructions: {}", printable(&self.instructions, MAX_DESCRIBED)));
+        tools.chain(told).collect()
+    }
+
     /// Says how this list differs from the accepted one. Names of tools are plain, and nothing else of
     /// the server's text is repeated.
     pub(super) fn changes_since(&self, accepted: &Self) -> Vec<String> {
@@ -137,6 +153,13 @@ impl ToolList {
         }
         changes
     }
+}
+
+/// Returns the text of a tool that a model reads, for a person at a terminal.
+fn described(name: &str, tool: &Map<String, Value>) -> String {
+    let text = tool.get("description").and_then(Value::as_str).unwrap_or_default();
+    let schema = tool.get("inputSchema").map(Value::to_string).unwrap_or_default();
+    format!("{name}: {}\n{}", printable(text, MAX_DESCRIBED), printable(&schema, MAX_DESCRIBED))
 }
 
 /// Names the fields that differ; fields that MCP does not define are counted as one.
@@ -235,6 +258,17 @@ mod tests {
         assert_eq!(before.changes_since(&before), Vec::<String>::new());
         let many: Vec<Value> = (0..100).map(|number| tool(&format!("t{number}"))).collect();
         assert_eq!(list(&many).changes_since(&list(&[])).len(), MAX_CHANGES + 1);
+    }
+
+    #[test]
+    fn a_person_is_shown_what_is_new() {
+        let before = list(&[tool("a"), tool("b")]);
+        let mut b = tool("b");
+        b["description"] = json!("other\u{1b}[2J words");
+        let after = ToolList::new(vec![tool("a"), b], "i").unwrap();
+        let shown = "b: other\u{fffd}[2J words\n{\"type\":\"object\"}";
+        assert_eq!(after.new_texts(Some(&before)), [shown]);
+        assert_eq!(after.new_texts(None).len(), 3, "both tools and the instructions");
     }
 
     #[test]
