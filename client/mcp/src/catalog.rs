@@ -162,8 +162,9 @@ mod tests {
         assert_eq!(names.last().map(String::as_str), Some(READ_OUTPUT));
         for tool in catalog.list() {
             let text = serde_json::to_string(&tool).unwrap();
+            // `format` may be the name of an argument, but no keyword.
             for refused in
-                ["$ref", "$schema", "$defs", "\"format\"", "\"default\"", "oneOf", "null"]
+                ["$ref", "$schema", "$defs", "\"format\":\"", "\"default\"", "oneOf", "null"]
             {
                 assert!(!text.contains(refused), "{refused}: {text}");
             }

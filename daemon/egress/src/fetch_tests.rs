@@ -17,12 +17,13 @@ async fn fetched(
 ) -> (Vec<EgressReply>, String, Result<FetchedPage, PageFailure>) {
     let (mut before, mut content) = (Vec::new(), Vec::new());
     loop {
-        match world.reply().await {
-            EgressReply::Page { piece, .. } => content.extend(piece),
-            EgressReply::Fetched { result, .. } => {
-                return (before, String::from_utf8(content).unwrap(), result);
-            }
-            other => before.push(other),
+        let reply = world.reply().await;
+        if let EgressReply::Page { piece, .. } = &reply {
+            content.extend_from_slice(piece);
+        } else if let EgressReply::Fetched { result, .. } = reply {
+            return (before, String::from_utf8(content).unwrap(), result);
+        } else {
+            before.push(reply);
         }
     }
 }

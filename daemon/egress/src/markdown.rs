@@ -15,9 +15,10 @@ const MAX_DEPTH: usize = 8;
 const MAX_LINK: usize = 2048;
 
 /// The marks that the text gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Markup {
     Markdown,
+    #[default]
     None,
 }
 
@@ -47,12 +48,6 @@ pub(crate) fn convert(html: &str, page: &Url, markup: Markup, most: usize) -> Co
         }
     }
     Converted { text: writer.finish(), is_cut: false }
-}
-
-impl Default for Markup {
-    fn default() -> Self {
-        Self::None
-    }
 }
 
 /// A list, and the number of its next item if it has numbers.

@@ -1,5 +1,7 @@
 //! The broker's side of an egress room, against rooms that the test plays itself.
 
+mod fetch;
+
 use super::{
     error::NetworkError,
     listeners::{SessionListeners, tests::listener},
