@@ -184,6 +184,38 @@ fn clients_trust_the_sessions_authority_also_after_the_room_was_replaced() {
 }
 
 #[test]
+fn git_pushes_only_where_a_rule_allows_it() {
+    for mode in Mode::all() {
+        for (service, subjects) in [("git-upload-pack", "first\n"), ("*", "pushed\nfirst\n")] {
+            let repository = BareRepository::new();
+            let methods = format!("[\"GET\", \"POST /git/project.git/{service}\"]");
+            let Inspected { server, hosts, .. } =
+                Inspected::new(mode, repository.directory(), &methods);
+            let sandbox = hosts.open();
+            // A password of the program's own, which no rule knows of.
+            let url = format!("https://user:own-password@api.test:{}/git", server.port);
+            let commit = format!(
+                "git clone -q {url}/project.git work && cd work && \
+                 git -c user.name=a -c user.email=a@test commit -q --allow-empty -m pushed"
+            );
+            assert_eq!(sandbox.ok(&commit), "", "{mode:?}");
+            let pushed = sandbox.bash("git push -q origin main");
+            assert_eq!(pushed.success, service == "*", "{mode:?}: {}", pushed.stderr);
+            assert_eq!(
+                pushed.stderr.contains("403"),
+                service != "*",
+                "{mode:?}: {}",
+                pushed.stderr
+            );
+            assert_eq!(repository.subjects(), subjects, "{mode:?}");
+            let heard = server.requests();
+            let own = "authorization: Basic dXNlcjpvd24tcGFzc3dvcmQ=";
+            assert!(heard.iter().any(|head| head.contains(own)), "{mode:?}: {heard:?}");
+        }
+    }
+}
+
+#[test]
 fn only_a_session_with_rules_has_certificates_of_its_own() {
     let show = "cat /etc/palisade-certificates.pem; env | grep -c palisade-certificates";
     for mode in Mode::all() {

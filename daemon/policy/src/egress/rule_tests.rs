@@ -157,6 +157,9 @@ fn a_credential_is_for_the_host_of_its_rule_and_needs_widening() {
     assert_eq!(policy.credentials(), [expected]);
     assert!(asked(&policy, "api.git.example:443", "HEAD", "/").is_ok());
     assert!(asked(&policy, "api.git.example:443", "POST", "/repos/x").is_err());
+    let wider = set.get("wider").unwrap();
+    let found = explain(wider, &examples::scene(), Act::Connect, "api.git.example:443").unwrap();
+    assert!(found.note.contains("with credential \"git-host\""), "{}", found.note);
 }
 
 #[test]
