@@ -120,8 +120,7 @@ async fn an_inspected_host_is_not_asked_without_tls() {
 
 #[tokio::test]
 async fn bodies_are_bounded_in_size_and_in_time() {
-    let limits = Limits { page: Duration::from_millis(200), ..Limits::default() };
-    let mut world = World::new(Conditions { limits, ..Conditions::default() }).await;
+    let mut world = World::new(Conditions::default()).await;
     let outside = Outside::new().await;
     let url = format!("http://allowed.test:{}/", outside.port);
     want(&world, 1, &url, 1000);
@@ -133,10 +132,12 @@ async fn bodies_are_bounded_in_size_and_in_time() {
     let (_, content, result) = fetched(&mut world).await;
     let page = result.unwrap();
     assert_eq!((content.len(), page.is_cut, page.body_bytes), (1000, true, 1000));
-    want(&world, 2, &url, 1000);
+    let limits = Limits { page: Duration::from_millis(200), ..Limits::default() };
+    let mut world = World::new(Conditions { limits, ..Conditions::default() }).await;
+    want(&world, 1, &url, 1000);
     let mut stream = outside.accept().await;
-    read_until(&mut stream, b"\r\n\r\n").await;
-    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow").await.unwrap();
+    // On a busy host, the room may have given up already.
+    drop(stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow").await);
     let (_, _, result) = fetched(&mut world).await;
     assert!(
         matches!(&result, Err(PageFailure::Network(why)) if why.contains("did not send the page within")),

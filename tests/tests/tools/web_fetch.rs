@@ -297,7 +297,7 @@ fn what_comes_is_bounded_in_size_and_time() {
             assert_eq!(refused(&result).0, ErrorCode::InvalidArguments, "{mode:?}");
         }
         let url = format!("{base}/endless");
-        let slow = json!({"url": url, "max_bytes": 5_242_880, "timeout_ms": 300});
+        let slow = json!({"url": url, "max_bytes": 5_242_880, "timeout_ms": 3000});
         let slow = fetch(&sandbox, slow);
         assert!(slow.timed_out, "{mode:?}: {:?}", slow.error);
         assert_eq!(refused(&slow).0, ErrorCode::TimedOut, "{mode:?}");
