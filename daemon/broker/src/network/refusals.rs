@@ -1,4 +1,4 @@
-//! RefusalTable the refused connections of a session, so that a program which tries again and again fills
+//! Collects the refused connections of a session, so that a program which tries again and again fills
 //! neither the audit log nor the memory. Pure: no I/O.
 
 use palisade_plan::{egress::RefusalKind, host::Target};
@@ -44,7 +44,7 @@ impl RefusalCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// RefusalTable a refusal.
+    /// Notes a refusal.
     pub(super) fn count(&self, key: RefusalKey) -> RefusalRecord {
         let mut counts = self.counts();
         let is_full = counts.each.len() >= MOST;
