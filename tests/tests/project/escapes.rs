@@ -1,6 +1,10 @@
 //! `ESCAPES.md` names tests that exist, and accounts for every case.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// The functions marked as tests in every file of the test programs.
 fn tests() -> BTreeMap<String, Vec<String>> {
@@ -58,6 +62,8 @@ fn every_test_named_on_the_page_exists() {
 #[test]
 fn every_case_is_there_once_with_a_test_or_a_reason() {
     let rows = rows();
+    let numbers: BTreeSet<u32> = rows.iter().map(|(number, _, _)| *number).collect();
+    assert_eq!(numbers.len(), rows.len(), "a number is used twice");
     let wanted: Vec<u32> = (1..=126).chain([133, 134]).chain(139..=142).collect();
     for case in wanted {
         let found: Vec<_> = rows.iter().filter(|(number, _, _)| *number == case).collect();
