@@ -85,7 +85,7 @@ async fn converse(stream: Stream, service: Service, token: Option<Arc<str>>) {
     drop(served.await);
 }
 
-/// Whether a request shows the token, if there is one.
+/// Returns `true` if a request shows the token, or if there is none.
 fn is_authorized<B>(request: &Request<B>, token: Option<&str>) -> bool {
     let Some(token) = token else { return true };
     let mut given = request.headers().get_all(AUTHORIZATION).iter();

@@ -20,7 +20,7 @@ const STORED_NOTE: usize = 100;
 pub(crate) struct Circumstances {
     pub(crate) continuity: Continuity,
     pub(crate) daemon: Daemon,
-    /// Whether the session was given up because of this result.
+    /// True if the session was given up because of this result.
     pub(crate) is_given_up: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Circumstances {
 #[derive(Debug)]
 pub(crate) struct RenderedResult {
     pub(crate) answer: CallToolResult,
-    /// Whether something was left out of the output that the daemon did not store.
+    /// True if something was left out of the output that the daemon did not store.
     pub(crate) is_cut: bool,
 }
 

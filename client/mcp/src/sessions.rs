@@ -160,7 +160,7 @@ impl Sessions {
     }
 }
 
-/// Whether an error means that the session is over, or not to be relied on any more.
+/// Returns `true` if an error means that the session is over, or not to be relied on any more.
 fn is_loss(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::CellFailed | ErrorCode::LauncherGone | ErrorCode::ShuttingDown)
 }

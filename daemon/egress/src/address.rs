@@ -48,7 +48,7 @@ const PRIVATE_V6: [(Ipv6Addr, u8); 3] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// Whether an address is on the public internet.
+/// Returns `true` if an address is on the public internet.
 #[must_use]
 pub(crate) fn is_global(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -126,7 +126,7 @@ impl AddressRules {
         if self.host_ports.contains(&port) { Ok(to) } else { Err(AddressError::NoService(port)) }
     }
 
-    /// Whether the profile names exactly this address.
+    /// Returns `true` if the profile names exactly this address.
     #[must_use]
     pub(crate) fn names(&self, to: SocketAddr) -> bool {
         let address = to.ip().to_canonical();

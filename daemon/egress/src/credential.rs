@@ -197,7 +197,7 @@ impl SessionCredentials {
     }
 }
 
-/// Whether a header has a placeholder, as it is or as a part of a base64 text.
+/// Returns `true` if a header has a placeholder, as it is or as a part of a base64 text.
 fn has_placeholder(value: &HeaderValue, placeholder: &str) -> bool {
     let Ok(text) = str::from_utf8(value.as_bytes()) else { return false };
     text.contains(placeholder)

@@ -205,7 +205,7 @@ impl Dialler {
     }
 }
 
-/// Whether an address belongs to this host. Nothing is sent.
+/// Returns `true` if an address belongs to this host. Nothing is sent.
 async fn is_of_this_host(to: SocketAddr) -> io::Result<bool> {
     let (any, foreign): (IpAddr, IpAddr) = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), FOREIGN_V4.into()),

@@ -39,7 +39,7 @@ impl EchoFilter {
         Bytes::from(std::mem::take(&mut *self.held))
     }
 
-    /// Whether there is a rest.
+    /// Returns `true` if there is a rest.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

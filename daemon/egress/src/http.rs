@@ -90,7 +90,7 @@ impl Exchange {
         exchange
     }
 
-    /// Whether nothing of the answer is left, here or at the destination.
+    /// Returns `true` if nothing of the answer is left, here or at the destination.
     fn is_over(&self) -> bool {
         self.body.is_end_stream() && self.echoes.as_ref().is_none_or(EchoFilter::is_empty)
     }

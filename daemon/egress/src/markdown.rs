@@ -26,7 +26,7 @@ pub(crate) enum Markup {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Converted {
     pub(crate) text: String,
-    /// Whether the end is missing.
+    /// True if the end is missing.
     pub(crate) is_cut: bool,
 }
 
@@ -62,7 +62,7 @@ struct Writer<'a> {
     page: Option<&'a Url>,
     /// The line breaks that are due.
     breaks: u8,
-    /// Whether a space is due.
+    /// True if a space is due.
     space: bool,
     /// The mark of the next line: of a heading or an item.
     lead: String,
@@ -378,7 +378,7 @@ fn longest_run(text: &str) -> usize {
     text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Whether an element has content that is no text of the page.
+/// Returns `true` if an element has content that is no text of the page.
 fn is_left_out(name: &[u8]) -> bool {
     matches!(
         name,
@@ -386,7 +386,7 @@ fn is_left_out(name: &[u8]) -> bool {
     )
 }
 
-/// Whether an element stands apart from what is before and after it.
+/// Returns `true` if an element stands apart from what is before and after it.
 fn is_block(name: &[u8]) -> bool {
     const BLOCKS: [&[u8]; 26] = [
         b"address",

@@ -12,7 +12,7 @@ const MAX_MEDIA_TYPE: usize = 100;
 /// The bytes at the beginning of a page in which HTML may name its encoding.
 const MAX_PRESCAN: usize = 1024;
 
-/// What a host says about a body.
+/// The type of a body, as the host declares it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ContentType {
     /// The media type, in lower case and without parameters; empty if there is none.
@@ -57,7 +57,7 @@ impl ContentType {
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
-    /// Whether there is more of it.
+    /// True if there is more of it.
     pub(crate) is_cut: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Body {
 pub(crate) struct Rendered {
     pub(crate) kind: PageContent,
     pub(crate) bytes: Vec<u8>,
-    /// Whether its end is missing.
+    /// True if its end is missing.
     pub(crate) is_cut: bool,
 }
 

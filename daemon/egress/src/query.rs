@@ -55,7 +55,7 @@ pub(crate) struct Question<'a> {
     bytes: &'a [u8],
     /// The name as text, without a trailing dot; `None` if a part of it has a dot inside.
     pub(crate) name: Option<Vec<u8>>,
-    /// Whether the query is for addresses of IPv4.
+    /// True if the query is for addresses of IPv4.
     pub(crate) is_for_address: bool,
 }
 

@@ -45,7 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The time between two looks whether a program still waits for an answer.
 const PRESENCE: Duration = Duration::from_secs(1);
 
-/// What the broker said about a session when it opened it.
+/// The terms of a session, which the broker sent when it opened the session.
 #[derive(Debug)]
 pub(crate) struct SessionTerms {
     pub(crate) number: SessionNumber,

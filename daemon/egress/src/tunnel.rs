@@ -231,7 +231,7 @@ where
     Ok((bytes, meaning))
 }
 
-/// Whether bytes may be the beginning of an HTTP request.
+/// Returns `true` if bytes may be the beginning of an HTTP request.
 pub(crate) fn is_http(first: &[u8]) -> bool {
     first.first().is_some_and(u8::is_ascii_uppercase)
 }

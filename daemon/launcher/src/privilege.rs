@@ -62,7 +62,7 @@ pub(crate) struct Privilege {
     pub(crate) privileged: bool,
     /// The user namespace it is in, or why there is none.
     pub(crate) user_namespace: Found,
-    /// Whether its cells may be started in PID namespaces, as far as it is known without trying.
+    /// The availability of PID namespaces for its cells, as far as it is known without trying.
     pub(crate) pid_namespaces: Found,
 }
 

@@ -50,7 +50,7 @@ pub struct FetchedPage {
     pub content: PageContent,
     /// The bytes of the body that were read.
     pub body_bytes: u64,
-    /// Whether the body or the content is longer than was asked for, so that its end is missing.
+    /// True if the body or the content is longer than was asked for, so that its end is missing.
     pub is_cut: bool,
 }
 

@@ -190,7 +190,7 @@ impl Net {
         entry.open_ports().into_iter().all(covers)
     }
 
-    /// Whether the settings let `web_fetch` get pages from all hosts and ports of an entry without
+    /// Returns `true` if `web_fetch` may get pages from all hosts and ports of an entry without
     /// approval.
     pub(crate) fn covers_fetch(&self, entry: &HostEntry) -> bool {
         let lists = |port: u16| {

@@ -56,7 +56,7 @@ pub(super) fn of(result: &CallResult, output: &CutText, notes: &[String], limit:
     Value::Object(facts.into_iter().filter(says_something).collect::<Map<_, _>>())
 }
 
-/// Whether a fact applies. Success and output always do.
+/// Returns `true` if a fact applies. Success and output always do.
 fn says_something((name, value): &(String, Value)) -> bool {
     let is_empty = match value {
         Value::Null | Value::Bool(false) => true,

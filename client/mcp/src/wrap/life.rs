@@ -94,7 +94,7 @@ pub(super) struct ServerLife {
     writer: mpsc::Sender<Outgoing>,
     timeout: Duration,
     requests: u64,
-    /// Whether the server said that its tools have changed.
+    /// True if the server said that its tools have changed.
     pub(super) has_new_tools: bool,
     /// The tasks that read and write; they end with this value.
     _tasks: JoinSet<()>,

@@ -43,7 +43,7 @@ pub(super) enum Comparison {
     Same,
     /// No tools were accepted before; these are now.
     First,
-    /// What has changed.
+    /// The changes.
     Changed(Vec<String>),
 }
 
@@ -141,7 +141,7 @@ impl PinFile {
     }
 }
 
-/// Whether a file was written.
+/// The outcome of recording a list.
 #[derive(Debug, PartialEq, Eq)]
 enum Written {
     Yes,

@@ -77,7 +77,7 @@ async fn introduce(
     Ok((answer, list))
 }
 
-/// Whether an answer to `initialize` names a capability.
+/// Returns `true` if an answer to `initialize` names a capability.
 fn has(answer: &Value, capability: &str) -> bool {
     answer.get("capabilities").and_then(|all| all.get(capability)).is_some_and(Value::is_object)
 }

@@ -152,7 +152,7 @@ fn bound_to(socket: BorrowedFd<'_>) -> Option<SocketAddrV4> {
     getsockname(socket).ok().and_then(|bound| SocketAddrV4::try_from(bound).ok())
 }
 
-/// Whether a port can not be listened on, but another one can.
+/// Returns `true` if a port can not be listened on, but another one can.
 fn is_taken(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied)
 }

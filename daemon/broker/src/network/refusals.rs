@@ -30,7 +30,7 @@ pub(super) struct RefusalKey {
     pub(super) kind: RefusalKind,
 }
 
-/// What to do with a refusal.
+/// The decision about the record of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RefusalRecord {
     /// It is the first of its kind, and is recorded.
