@@ -1,8 +1,9 @@
 //! The cost of confinement: every figure beside a bare one of the same run, interleaved, medians.
 //!
-//! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
-//! `-- programs small search transactions hidden audit checkpoints setup rules denials
-//! throughput flood memory` for some.
+//! `cargo build --release --workspace && cargo bench -p palisade-tests`. After `--`: `--quick` for a
+//! short run; `--json` for programs; `--markdown` for the tables of docs/performance.md; `--svg FILE`
+//! for its plot; and the names of groups (`programs small search transactions large hidden audit
+//! checkpoints setup rules denials throughput flood memory`) for some of them.
 
 #[path = "bench/checkpoints.rs"]
 mod checkpoints;
@@ -10,12 +11,20 @@ mod checkpoints;
 mod denials;
 #[path = "bench/hidden.rs"]
 mod hidden;
+#[path = "bench/large.rs"]
+mod large;
 #[path = "bench/load.rs"]
 mod load;
+#[path = "bench/peers.rs"]
+mod peers;
+#[path = "bench/plot.rs"]
+mod plot;
 #[path = "bench/programs.rs"]
 mod programs;
 #[path = "bench/records.rs"]
 mod records;
+#[path = "bench/report.rs"]
+mod report;
 #[path = "bench/search.rs"]
 mod search;
 #[path = "bench/sessions.rs"]
@@ -27,9 +36,11 @@ mod transactions;
 
 use palisade_client::{Client, Open, Session};
 use palisade_tests::{Mode, World};
+use report::{Report, Unit};
 use std::{
+    cell::RefCell,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -50,52 +61,94 @@ impl Times {
     }
 }
 
+/// Rounds that only warm up.
+const WARM: usize = 3;
+
 /// Takes turns, so that whatever else the machine does falls on all alike.
 fn interleave(rounds: usize, acts: &mut [&mut dyn FnMut()]) -> Vec<Times> {
+    interleave_after(rounds + WARM, &|| {}, acts)
+        .into_iter()
+        .map(|times| Times(times.0.into_iter().skip(WARM).collect()))
+        .collect()
+}
+
+/// Takes turns, and prepares before each in time that is not measured.
+fn interleave_after(
+    rounds: usize,
+    prepare: &dyn Fn(),
+    acts: &mut [&mut dyn FnMut()],
+) -> Vec<Times> {
     let mut times: Vec<_> = acts.iter().map(|_| Times(Vec::with_capacity(rounds))).collect();
-    for round in 0..rounds + 3 {
+    for _ in 0..rounds {
         for (act, times) in acts.iter_mut().zip(&mut times) {
+            prepare();
             let start = Instant::now();
             act();
-            // The first rounds only warm up.
-            if round >= 3 {
-                times.0.push(start.elapsed());
-            }
+            times.0.push(start.elapsed());
         }
     }
     times
-}
-
-fn show(name: &str, times: &Times, bare: f64) {
-    println!(
-        "{name:<44} p50 {:>9.1} µs   p90 {:>9.1} µs   {:>6.2} × bare",
-        times.median() * 1e6,
-        times.at(90).as_secs_f64() * 1e6,
-        times.median() / bare
-    );
 }
 
 struct Bench {
     runtime: Runtime,
     world: World,
     rounds: usize,
+    report: RefCell<Report>,
     /// The environment of sessions and of bare programs: reading a locale is not confinement.
     environment: Vec<(String, String)>,
 }
 
+/// How the rows are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    Markdown,
+}
+
+/// What the command line asks for.
+struct Request {
+    quick: bool,
+    form: Form,
+    plot: Option<PathBuf>,
+    groups: Vec<String>,
+}
+
+impl Request {
+    fn parse(arguments: impl Iterator<Item = String>) -> Self {
+        let mut request = Self { quick: false, form: Form::Text, plot: None, groups: Vec::new() };
+        let mut arguments = arguments.filter(|argument| argument != "--bench");
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quick" => request.quick = true,
+                "--json" => request.form = Form::Json,
+                "--markdown" => request.form = Form::Markdown,
+                "--svg" => request.plot = Some(arguments.next().expect("--svg FILE").into()),
+                group => request.groups.push(group.to_owned()),
+            }
+        }
+        request
+    }
+
+    fn wants(&self, group: &str) -> bool {
+        self.groups.is_empty() || self.groups.iter().any(|wanted| wanted == group)
+    }
+}
+
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    let quick = arguments.iter().any(|argument| argument == "--quick");
-    let wanted: Vec<_> = arguments.iter().filter(|argument| *argument != "--quick").collect();
-    let want = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name);
+    let request = Request::parse(std::env::args().skip(1));
+    let quick = request.quick;
+    let want = |group: &str| request.wants(group);
     let mode = Mode::all()[0];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rounds = if quick { 20 } else { 200 };
-    let mut bench = Bench { runtime, world: World::new(mode), rounds, environment: Vec::new() };
-    println!(
-        "palisade bench: {mode:?} mode, {} rounds, medians, interleaved in one run\n",
-        bench.rounds
-    );
+    let report = RefCell::new(Report::new(request.form != Form::Text));
+    let mut bench =
+        Bench { runtime, world: World::new(mode), rounds, report, environment: Vec::new() };
+    if request.form == Form::Text {
+        println!("palisade bench: {mode:?} mode, {rounds} rounds, medians, interleaved in one run");
+    }
     let (client, daemon) = bench.client();
     let idle = memory(&[daemon.id()]);
     let session = bench.open(&client);
@@ -107,10 +160,13 @@ fn main() {
         bench.small_calls(&client, &session);
     }
     if want("search") {
-        bench.search(&session);
+        bench.search(&session, if quick { 10_000 } else { 100_000 });
     }
     if want("transactions") {
         bench.transactions(&session);
+    }
+    if want("large") {
+        bench.large(&session, quick);
     }
     if want("hidden") {
         bench.hidden(&session);
@@ -143,9 +199,33 @@ fn main() {
     bench.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
     let mut daemon = daemon;
     daemon.wait().unwrap();
+    let report = bench.report.into_inner();
+    match request.form {
+        Form::Text => {}
+        Form::Json => println!("{:#}", report.json(&format!("{mode:?}"), rounds)),
+        Form::Markdown => print!("{}", report.markdown()),
+    }
+    if let Some(path) = request.plot {
+        fs::write(path, plot::draw(&report)).unwrap();
+    }
 }
 
 impl Bench {
+    /// Adds a row of times that is the baseline of others.
+    fn baseline(&self, group: &str, name: &str, times: &Times) {
+        self.report.borrow_mut().times(group, name, times, None);
+    }
+
+    /// Adds a row of times, compared with a baseline of the same rounds.
+    fn show(&self, group: &str, name: &str, times: &Times, baseline: &Times, of: &str) {
+        self.report.borrow_mut().times(group, name, times, Some((baseline.median(), of)));
+    }
+
+    /// Adds one number.
+    fn number(&self, group: &str, name: &str, number: (f64, Unit), ratio: Option<(f64, &str)>) {
+        self.report.borrow_mut().number(group, name, number, ratio);
+    }
+
     fn client(&self) -> (Client, std::process::Child) {
         let (stream, daemon) = self.world.embedded(&[]);
         let client = self.runtime.block_on(async {

@@ -1,14 +1,15 @@
 //! The cost of approval requests.
 
-use super::{Bench, Times, interleave, show};
+use super::{Bench, interleave};
 use palisade_client::{Answer, Operator, OperatorEvent, Registration, Scope, Session, Until};
 use std::fs;
+
+const GROUP: &str = "approval requests";
 
 impl Bench {
     /// Measures the cost of approval requests: an approver beside the daemon that approves at once,
     /// and a remembered approval.
     pub(super) fn checkpoints(&self) {
-        println!("\ncheckpoints, read_file of 4 KiB where everything is asked about");
         let always = [("ask = \"destructive\"", "ask = \"always\"")];
         self.world.add_profile("always", &palisade_tests::profile_with(&always));
         fs::write(self.world.workspace().join("four"), "x".repeat(4096)).unwrap();
@@ -48,12 +49,9 @@ impl Bench {
             self.rounds * 10,
             &mut [&mut || read(&plain), &mut || read(&remembered), &mut || read(&asked)],
         );
-        let baseline = times[0].median();
-        show("  not asked about", &times[0], baseline);
-        show("  answered from memory", &times[1], baseline);
-        show("  answered by a handler beside it", &times[2], baseline);
-        let added = |times: &Times| (times.median() - baseline) * 1e6;
-        println!("  added: {:.1} µs, {:.1} µs", added(&times[1]), added(&times[2]));
+        self.baseline(GROUP, "read_file that needs no approval", &times[0]);
+        self.show(GROUP, "… with a remembered approval", &times[1], &times[0], "none");
+        self.show(GROUP, "… approved by a program", &times[2], &times[0], "none");
         drop((plain, asked, remembered, daemon));
         handler.join().unwrap();
     }

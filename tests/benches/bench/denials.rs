@@ -1,6 +1,6 @@
 //! The cost of reporting what a program was refused.
 
-use super::{Bench, Times, bare, interleave, show};
+use super::{Bench, Times, bare, interleave};
 use landlock::{AccessFs, Ruleset, RulesetAttr as _};
 use palisade_client::{Client, Session};
 use palisade_tests::KernelAudit;
@@ -8,6 +8,8 @@ use std::{
     process::Child,
     time::{Duration, Instant},
 };
+
+const GROUP: &str = "refusals from the kernel's records";
 
 /// Runs a daemon beside a launcher that does not read the kernel's records.
 const DEAF: &str = r#"
@@ -26,10 +28,9 @@ exec "$PWD/$to/palisaded" "$@"
 impl Bench {
     /// Measures commands in a session that reads the kernel's records, and in one that does not.
     pub(super) fn denials(&self) {
-        println!("\nwhat a program was refused, from the kernel's records");
         let audit = match KernelAudit::on() {
             Ok(audit) => audit,
-            Err(why) => return println!("  not to be had here: {why}"),
+            Err(why) => return eprintln!("{GROUP}: not measured: {why}"),
         };
         let (client, mut daemon) = self.deaf();
         let untold = self.open(&client);
@@ -49,21 +50,21 @@ impl Bench {
                 &mut || self.ends(&told, refused, 1),
             ],
         );
+        self.baseline(GROUP, "bare", &times[0]);
         let names = [
-            "bare",
             "it ends well, unread",
             "it ends well, read",
             "it fails, unread",
             "it fails, read",
             "it is refused, unread",
-            "it is refused, and told",
+            "it is refused, and explained",
         ];
-        for (name, row) in names.iter().zip(&times) {
-            show(&format!("  {name}"), row, times[0].median());
+        for (name, row) in names.iter().zip(&times[1..]) {
+            self.show(GROUP, name, row, &times[0], "bare");
         }
         let (refusal, record) = kernels_share(&audit, self.rounds);
-        show("  the kernel alone: a refusal", &refusal, times[0].median());
-        show("  the kernel alone: until its record is there", &record, times[0].median());
+        self.baseline(GROUP, "the kernel alone: a refusal", &refusal);
+        self.baseline(GROUP, "the kernel alone: until its record arrives", &record);
         drop((untold, client, told, other));
         self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
         daemon.wait().unwrap();

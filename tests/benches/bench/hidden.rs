@@ -1,7 +1,7 @@
 //! The cost of hiding and protecting names in a workspace of 100,000 files: to open a session and
 //! run its first command, the first time and later; and each command after that.
 
-use super::{Bench, Times, bare, interleave, show};
+use super::{Bench, Times, bare, interleave};
 use palisade_client::{Guard, Open, Session};
 use palisade_tests::{UNASKED, profile_with};
 use std::{
@@ -9,6 +9,8 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
+
+const GROUP: &str = "hidden and protected names, 100,000 files";
 
 const DIRECTORIES: usize = 1_000;
 const FILES: usize = 100;
@@ -39,7 +41,6 @@ fn fill(tree: &Path) {
 impl Bench {
     /// Measures commands in transactions, without and with hidden and protected names.
     pub(super) fn hidden(&self, session: &Session) {
-        println!("\nhidden and protected names, 100,000 files in 1,000 directories");
         self.world.add_profile("restricted", &restricted());
         let tree = self.world.workspace().join("large");
         fill(&tree);
@@ -64,10 +65,10 @@ impl Bench {
             without.0.push(first(UNASKED));
             with.0.push(first("restricted"));
         }
-        println!("  (the ratio is to the first line)");
-        show("  open and `true`, nothing hidden", &without, without.median());
-        show("  the same with names, the first session", &Times(vec![earliest]), without.median());
-        show("  the same with names, later ones", &with, without.median());
+        self.baseline(GROUP, "open and `true`, no names", &without);
+        let earliest = Times(vec![earliest]);
+        self.show(GROUP, "open and `true`, the first session", &earliest, &without, "no names");
+        self.show(GROUP, "open and `true`, later ones", &with, &without, "no names");
         let (plain, restricted) = (open(UNASKED), open("restricted"));
         let workspace = self.world.workspace();
         let mut changes = 0;
@@ -86,14 +87,12 @@ impl Bench {
                 &mut change,
             ],
         );
-        let baseline = times[0].median();
-        show("  `true`, bare", &times[0], baseline);
-        show("  in a session", &times[1], baseline);
-        show("  in a transaction", &times[2], baseline);
-        show("  with names", &times[3], baseline);
-        show("  with names, one directory changed", &times[4], baseline);
-        let added = (times[3].median() - times[2].median()) * 1e3;
-        println!("  added to a transaction: {added:.2} ms");
+        self.baseline(GROUP, "`true`, bare", &times[0]);
+        self.show(GROUP, "`true`, reading", &times[1], &times[0], "bare");
+        self.show(GROUP, "`true`, in a transaction", &times[2], &times[0], "bare");
+        self.show(GROUP, "… with names", &times[3], &times[2], "no names");
+        let name = "… with names, one directory changed";
+        self.show(GROUP, name, &times[4], &times[2], "no names");
         drop((plain, restricted, daemon));
         fs::remove_dir_all(&tree).unwrap();
     }

@@ -1,56 +1,51 @@
 //! Many calls at once, and much output.
 
-use super::{Bench, field};
+use super::{Bench, Times, Unit, bare, field};
 use palisade_client::Session;
 use std::{
     fs,
-    process::Command,
+    process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
+const RATE: &str = "calls per second";
+const OUTPUT: &str = "output";
+
+/// What a caller does again and again.
+#[derive(Clone, Copy)]
+enum Act {
+    Shell,
+    Read,
+}
+
 impl Bench {
-    /// Calls per second of several agents at once, each with a session of its own.
+    /// Measures the calls per second of several agents at once, each with a session of its own, beside
+    /// as many threads that start bare shells.
     pub(super) fn throughput(&self, milliseconds: u64) {
-        println!("\ncalls per second, a session each, one daemon");
+        let span = Duration::from_millis(milliseconds);
         let daemon = self.world.daemon();
         fs::write(self.world.workspace().join("four"), "x".repeat(4096)).unwrap();
         for callers in [1, 2, 8, 32] {
             let sessions: Vec<_> =
                 (0..callers).map(|_| self.open(&self.connect(&daemon))).collect();
-            let span = Duration::from_millis(milliseconds);
-            let run = |read: bool| {
-                self.runtime.block_on(async {
-                    let deadline = Instant::now() + span;
-                    let tasks: Vec<_> = sessions
-                        .iter()
-                        .map(|session| {
-                            let session = session.clone();
-                            tokio::spawn(async move {
-                                let mut calls = 0u64;
-                                while Instant::now() < deadline {
-                                    if read {
-                                        session.read_file("four").await.unwrap();
-                                    } else {
-                                        session.bash("true").await.unwrap();
-                                    }
-                                    calls += 1;
-                                }
-                                calls
-                            })
-                        })
-                        .collect();
-                    let mut calls = 0;
-                    for task in tasks {
-                        calls += task.await.unwrap();
-                    }
-                    calls as f64 / span.as_secs_f64()
-                })
+            // Once unmeasured: a session's first call makes what the others use.
+            self.calls(&sessions, Act::Shell, Duration::from_millis(50));
+            let without = self.bare_calls(callers, span);
+            let shells = self.calls(&sessions, Act::Shell, span);
+            let reads = self.calls(&sessions, Act::Read, span);
+            let rate = |times: &Times| times.0.len() as f64 / span.as_secs_f64();
+            let row = |what: &str, times: &Times, ratio: Option<(f64, &str)>| {
+                let name = format!("{what}, {callers} callers");
+                self.number(RATE, &name, (rate(times), Unit::PerSecond), ratio);
             };
-            println!(
-                "  {callers:>2} callers   bash -c true {:>7.0}/s   read_file 4 KiB {:>8.0}/s",
-                run(false),
-                run(true)
-            );
+            row("bash -c true, bare", &without, None);
+            row("bash -c true", &shells, Some((rate(&shells) / rate(&without), "bare")));
+            row("read_file", &reads, None);
+            let spread = |times: &Times| times.at(99).as_secs_f64() / times.median();
+            let name = format!("bash -c true, {callers} callers: one call");
+            let tail = Some((spread(&shells), "99 of 100 to the median"));
+            self.number(RATE, &name, (shells.median() * 1e6, Unit::Microseconds), tail);
             self.runtime.block_on(async {
                 for session in &sessions {
                     session.close().await.unwrap();
@@ -59,15 +54,61 @@ impl Bench {
         }
     }
 
-    /// Much output, in how much memory.
+    /// Returns the time of each call that one of the sessions made in a span of time.
+    fn calls(&self, sessions: &[Session], act: Act, span: Duration) -> Times {
+        self.runtime.block_on(async {
+            let deadline = Instant::now() + span;
+            let calls = sessions.iter().map(|session| {
+                let session = session.clone();
+                tokio::spawn(async move {
+                    let mut times = Vec::new();
+                    while Instant::now() < deadline {
+                        let start = Instant::now();
+                        match act {
+                            Act::Shell => assert!(session.bash("true").await.unwrap().success),
+                            Act::Read => drop(session.read_file("four").await.unwrap()),
+                        }
+                        times.push(start.elapsed());
+                    }
+                    times
+                })
+            });
+            let mut times = Vec::new();
+            for call in calls.collect::<Vec<_>>() {
+                times.extend(call.await.unwrap());
+            }
+            Times(times)
+        })
+    }
+
+    /// Returns the time of each bare shell that one of several threads ran in a span of time.
+    fn bare_calls(&self, callers: usize, span: Duration) -> Times {
+        let (workspace, environment) = (self.world.workspace(), &self.environment);
+        let deadline = Instant::now() + span;
+        let times = thread::scope(|scope| {
+            let one = || {
+                let mut times = Vec::new();
+                while Instant::now() < deadline {
+                    let start = Instant::now();
+                    bare(&workspace, environment);
+                    times.push(start.elapsed());
+                }
+                times
+            };
+            let threads: Vec<_> = (0..callers).map(|_| scope.spawn(one)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        Times(times)
+    }
+
+    /// Measures much output, and the memory that it takes.
     pub(super) fn flood(&self, session: &Session, daemon: &std::process::Child, megabytes: u64) {
-        println!("\n{megabytes} MiB of output");
         let command = format!("head -c {megabytes}M /dev/zero | tr '\\0' x");
         let start = Instant::now();
-        let bare =
-            Command::new("bash").args(["-c", &format!("{command} | cat > /dev/null")]).status();
-        assert!(bare.unwrap().success());
-        let bare = start.elapsed();
+        let mut bare = Command::new("bash");
+        bare.args(["-c", &format!("{command} | cat")]).stdout(Stdio::null());
+        assert!(bare.status().unwrap().success());
+        let bare = Times(vec![start.elapsed()]);
         let before = peak(daemon.id());
         let start = Instant::now();
         let result = self
@@ -75,16 +116,15 @@ impl Bench {
             .block_on(async { session.bash(&command).timeout(Duration::from_secs(300)).await })
             .unwrap();
         assert!(result.success && result.truncated, "{:?}", result.error);
-        let took = start.elapsed();
+        let took = Times(vec![start.elapsed()]);
         let kept = u64::try_from(result.output.matches('x').count()).unwrap();
         assert_eq!(result.omitted_bytes + kept, megabytes << 20, "every byte is accounted for");
-        println!(
-            "  {:.2} s ({:.2} × into cat); the broker's peak memory {} → {} KiB",
-            took.as_secs_f64(),
-            took.as_secs_f64() / bare.as_secs_f64(),
-            before,
-            peak(daemon.id()),
-        );
+        let size = if megabytes == 1024 { "1 GiB".to_owned() } else { format!("{megabytes} MiB") };
+        self.baseline(OUTPUT, &format!("{size}, bare, into cat"), &bare);
+        self.show(OUTPUT, &format!("{size}, to the client"), &took, &bare, "into cat");
+        let after = (peak(daemon.id()) as f64, Unit::KiB);
+        let ratio = Some((after.0 / before as f64, "before"));
+        self.number(OUTPUT, "the broker's peak memory", after, ratio);
     }
 }
 

@@ -1,15 +1,16 @@
 //! The cost of the audit records of a call.
 
-use super::{Bench, interleave, show};
+use super::{Bench, interleave};
 use palisade_audit::{
     Call, CallResult, CleanJson, CleanText, Hash, Judgement, Log, Options, Record, Sync,
 };
 use std::{fs, io::Write as _};
 
+const GROUP: &str = "audit log";
+
 impl Bench {
-    /// The two records of a call, made and written, and what the bare writes of them cost.
+    /// Measures the two records of a call, made and written, beside bare writes of that size.
     pub(super) fn audit(&self) {
-        println!("\naudit, the two records of a call");
         let directory = self.world.workspace().join("audit");
         let log = Log::open(&directory, Options::new("bench")).unwrap();
         let line = vec![b'x'; 600];
@@ -27,13 +28,13 @@ impl Bench {
                 },
             ],
         );
-        show("  two lines of 600 bytes, bare", &times[0], times[0].median());
-        show("  call and result", &times[1], times[0].median());
+        self.baseline(GROUP, "two lines of 600 bytes, bare", &times[0]);
+        self.show(GROUP, "the records of a call and its result", &times[1], &times[0], "bare");
         let always = Options { sync: Sync::Always, ..Options::new("bench") };
         let log = Log::open(&directory.join("always"), always).unwrap();
         let forced = &mut || drop(log.append(&call_record()).unwrap());
         let forced = interleave(self.rounds, &mut [forced]);
-        show("  a call, forced to the disk", &forced[0], times[0].median());
+        self.baseline(GROUP, "the record of a call, forced to the disk", &forced[0]);
     }
 }
 

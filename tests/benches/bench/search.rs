@@ -1,6 +1,6 @@
 //! The cost of searching, beside the programs that people use for it.
 
-use super::{Bench, interleave, show};
+use super::{Bench, interleave};
 use palisade_client::Session;
 use serde_json::json;
 use std::{
@@ -8,15 +8,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-const FILES: usize = 10_000;
+const GROUP: &str = "search";
 
 impl Bench {
-    /// Lines and names in ten thousand files, and a batch of reads.
-    pub(super) fn search(&self, session: &Session) {
-        println!("\nlooking, {FILES} files of about 2 KiB");
+    /// Measures the search for lines and names in many files, and a batch of reads.
+    pub(super) fn search(&self, session: &Session, files: usize) {
         let tree = self.world.workspace().join("tree");
         let line = "some words that are like those of a program, and nothing to be found\n";
-        for file in 0..FILES {
+        for file in 0..files {
             let directory = tree.join(format!("d{}/e{}", file % 40, file % 7));
             fs::create_dir_all(&directory).unwrap();
             let found = if file % 100 == 0 { "the needle is here\n" } else { "" };
@@ -49,20 +48,20 @@ impl Bench {
             )),
         ];
         let mut acts: Vec<&mut dyn FnMut()> = acts.iter_mut().map(|act| &mut **act as _).collect();
-        let times = interleave(self.rounds / 10, &mut acts);
+        let times = interleave((self.rounds / 20).max(3), &mut acts);
         for (place, name) in
             ["grep, a word", "grep, an expression", "glob", "list_files"].into_iter().enumerate()
         {
             let other = ["rg", "rg", "find", "ls -lR"][place];
-            let reference = times[2 * place].median();
-            show(&format!("  {other}, bare"), &times[2 * place], reference);
-            show(&format!("  {name}"), &times[2 * place + 1], reference);
+            let (without, with) = (&times[2 * place], &times[2 * place + 1]);
+            self.baseline(GROUP, &format!("{other}, {files} files of 2 KiB, bare"), without);
+            self.show(GROUP, name, with, without, other);
         }
         self.batch(session);
         fs::remove_dir_all(tree).unwrap();
     }
 
-    /// A hundred reads at once, and one after another.
+    /// Measures a hundred reads at once, and one after another.
     fn batch(&self, session: &Session) {
         let paths: Vec<String> =
             (0..100).map(|n| format!("tree/d{}/e{}/f{n}.rs", n % 40, n % 7)).collect();
@@ -91,7 +90,7 @@ impl Bench {
                 },
             ],
         );
-        show("  100 reads, one after another", &times[0], times[0].median());
-        show("  100 reads at once", &times[1], times[0].median());
+        self.baseline(GROUP, "100 reads, one after another", &times[0]);
+        self.show(GROUP, "100 reads at once", &times[1], &times[0], "one after another");
     }
 }

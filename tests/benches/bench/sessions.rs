@@ -1,6 +1,6 @@
 //! The cost of a session: to open, with path rules, in memory.
 
-use super::{Bench, Times, bare, interleave, memory, show};
+use super::{Bench, Times, Unit, bare, interleave, memory};
 use palisade_tests::processes;
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 impl Bench {
     /// From `Open` to its answer, and to the first result.
     pub(super) fn set_up(&self) {
-        println!("\nsession set-up");
+        const GROUP: &str = "opening a session";
         let (mut opened, mut first, mut again) = (Times(vec![]), Times(vec![]), Times(vec![]));
         let daemon = self.world.daemon();
         for _ in 0..(self.rounds / 4).max(10) {
@@ -32,22 +32,20 @@ impl Bench {
                 second.close().await.unwrap();
             });
         }
-        let baseline = opened.median();
-        println!("  (the ratio is to the first line)");
-        show("  open", &opened, baseline);
-        show("  open, and the first `true`", &first, baseline);
-        show("  open right after another", &again, baseline);
+        self.baseline(GROUP, "open", &opened);
+        self.show(GROUP, "open, and the first `true`", &first, &opened, "open");
+        self.show(GROUP, "open right after another", &again, &opened, "open");
     }
 
     /// Measures the cost of path rules for a call: the kernel copies each, but for those that the
     /// rule of a directory above covers, which are left out.
     pub(super) fn rules(&self) {
-        println!("\nbash -c true with path rules");
+        const GROUP: &str = "path rules";
         let workspace = self.world.workspace();
         // Not below `/tmp`, which is every session's own to write.
         let beside = PathBuf::from(format!("/srv/palisade-bench-{}", std::process::id()));
         if let Err(error) = fs::create_dir(&beside) {
-            return println!("  not to be had here: {}: {error}", beside.display());
+            return eprintln!("{GROUP}: not measured: {}: {error}", beside.display());
         }
         let inside = workspace.join("rules");
         let kinds = [(10, &beside), (100, &beside), (1000, &beside), (1000, &inside)];
@@ -82,7 +80,7 @@ impl Bench {
         );
         let names = ["10 rules", "100 rules", "1000 rules", "1000 that the workspace's covers"];
         for (times_of, name) in times[1..].iter().zip(names) {
-            show(&format!("  {name}"), times_of, times[0].median());
+            self.show(GROUP, name, times_of, &times[0], "bare");
         }
         drop(sessions);
         for (client, mut daemon) in clients.drain(..) {
@@ -96,10 +94,9 @@ impl Bench {
 
     /// Measures the memory of an idle daemon and of idle sessions.
     pub(super) fn memory(&self, idle: u64) {
-        println!(
-            "\nmemory, proportional (what each process has of its own, and its share of the rest)"
-        );
-        println!("  idle broker: {idle} KiB");
+        // What each process has of its own, and its share of the rest.
+        const GROUP: &str = "memory";
+        self.number(GROUP, "idle broker", (idle as f64, Unit::KiB), None);
         let daemon = self.world.daemon();
         let of = || {
             let tree = processes::tree(i32::try_from(daemon.child.id()).unwrap());
@@ -108,7 +105,7 @@ impl Bench {
         // Until the launcher has prepared for the first session.
         std::thread::sleep(Duration::from_millis(300));
         let before = of();
-        println!("  idle daemon, all rooms: {before} KiB");
+        self.number(GROUP, "idle daemon, all rooms", (before as f64, Unit::KiB), None);
         let count = 20;
         let sessions: Vec<_> = (0..count)
             .map(|_| {
@@ -118,7 +115,8 @@ impl Bench {
             })
             .collect();
         std::thread::sleep(Duration::from_millis(300));
-        println!("  idle session, of {count}: {} KiB each", (of() - before) / count);
+        let each = (of() - before) as f64 / count as f64;
+        self.number(GROUP, "idle session with a spare shell", (each, Unit::KiB), None);
         drop(sessions);
     }
 }

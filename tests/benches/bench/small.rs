@@ -1,13 +1,14 @@
 //! Calls that start no program.
 
-use super::{Bench, interleave, show};
+use super::{Bench, interleave};
 use palisade_client::{Client, Session};
 use std::fs;
 
+const GROUP: &str = "calls";
+
 impl Bench {
-    /// Calls that start no program.
+    /// Measures calls that start no program.
     pub(super) fn small_calls(&self, client: &Client, session: &Session) {
-        println!("\nsmall calls, 4 KiB");
         let file = self.world.workspace().join("four");
         let contents = "x".repeat(4096);
         fs::write(&file, &contents).unwrap();
@@ -34,10 +35,10 @@ impl Bench {
                 },
             ],
         );
-        show("  ping", &times[0], times[0].median());
-        show("  read, bare", &times[1], times[1].median());
-        show("  read_file", &times[2], times[1].median());
-        show("  write + rename, bare", &times[3], times[3].median());
-        show("  write_file", &times[4], times[3].median());
+        self.baseline(GROUP, "ping", &times[0]);
+        self.baseline(GROUP, "read of 4 KiB, bare", &times[1]);
+        self.show(GROUP, "read_file", &times[2], &times[0], "ping");
+        self.baseline(GROUP, "write and rename of 4 KiB, bare", &times[3]);
+        self.show(GROUP, "write_file", &times[4], &times[3], "bare");
     }
 }

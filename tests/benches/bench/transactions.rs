@@ -1,6 +1,6 @@
 //! The cost of holding a command's effects back until they are known.
 
-use super::{Bench, bare, interleave, show};
+use super::{Bench, Unit, bare, interleave};
 use palisade_client::{Guard, Open, Session};
 use serde_json::json;
 use std::{
@@ -9,6 +9,8 @@ use std::{
     process::{Command, Stdio},
     time::Duration,
 };
+
+const GROUP: &str = "transactions";
 
 /// The number of files that are unpacked.
 const UNPACKED: usize = 5_000;
@@ -26,7 +28,6 @@ enum Keep {
 impl Bench {
     /// Measures the same commands without a sandbox, in a session, and in a session's transactions.
     pub(super) fn transactions(&self, session: &Session) {
-        println!("\ntransactions");
         let (client, mut daemon) = self.client();
         let open = Open::new(self.world.workspace()).profile(palisade_tests::UNASKED);
         let held = self.runtime.block_on(client.open(open.guard(Guard::Transaction))).unwrap();
@@ -61,11 +62,12 @@ impl Bench {
         let mut none = || self.run(held, "true");
         let mut one = || self.run(held, "echo x > made-by-the-bench");
         let times = interleave(self.rounds, &mut [&mut bare, &mut direct, &mut none, &mut one]);
-        let reference = times[0].median();
-        show(&format!("  true, bare, {which}"), &times[0], reference);
-        show("  true, in a session", &times[1], reference);
-        show("  true, in a transaction", &times[2], reference);
-        show("  a file written, in a transaction", &times[3], reference);
+        self.baseline(GROUP, &format!("true among {which}, bare"), &times[0]);
+        let names =
+            ["true, in a session", "true, in a transaction", "a file written, in a transaction"];
+        for (name, row) in names.iter().zip(&times[1..]) {
+            self.show(GROUP, name, row, &times[0], "bare");
+        }
     }
 
     /// One after another, with nothing between them in which the next could be made ready.
@@ -76,8 +78,9 @@ impl Bench {
             times.into_iter().next().unwrap()
         };
         let (direct, transaction) = (of(session), of(held));
-        show("  true, back to back, in a session", &direct, direct.median());
-        show("    in a transaction", &transaction, direct.median());
+        self.baseline(GROUP, "true, back to back, in a session", &direct);
+        let name = "true, back to back, in a transaction";
+        self.show(GROUP, name, &transaction, &direct, "in a session");
     }
 
     /// Measures the time to find and commit the effects, without the time of the program itself,
@@ -94,8 +97,9 @@ impl Bench {
             times[times.len() / 2].as_secs_f64() * 1e6 / (UNPACKED as f64 + 2.0)
         };
         let (scan, both) = (rest(Keep::Nothing), rest(Keep::All));
-        println!("  {:<42} {scan:>9.1} µs", "scan, for each of 5,000 new entries");
-        println!("  {:<42} {:>9.1} µs", "commit, for each", both - scan);
+        let name = "scan, for each of 5,000 new entries";
+        self.number(GROUP, name, (scan, Unit::Microseconds), None);
+        self.number(GROUP, "commit, for each", (both - scan, Unit::Microseconds), None);
     }
 
     /// Returns the time that a command took, without the time that it prints.
@@ -128,10 +132,9 @@ impl Bench {
             let mut transaction = || self.run(held, command);
             let acts: &mut [&mut dyn FnMut()] = &mut [&mut bare, &mut direct, &mut transaction];
             let times = interleave((self.rounds / 20).max(3), acts);
-            let reference = times[0].median();
-            show(&format!("  {name}, bare"), &times[0], reference);
-            show("    in a session", &times[1], reference);
-            show("    in a transaction", &times[2], reference);
+            self.baseline(GROUP, &format!("{name}, bare"), &times[0]);
+            self.show(GROUP, &format!("{name}, in a session"), &times[1], &times[0], "bare");
+            self.show(GROUP, &format!("{name}, in a transaction"), &times[2], &times[0], "bare");
         }
         self.per_entry(held);
         for name in ["repo", "out", "new", "crate", "archive.tar", "made-by-the-bench"] {
@@ -142,7 +145,8 @@ impl Bench {
     }
 }
 
-fn outside(workspace: &Path, command: &str) {
+/// Runs a shell line without a sandbox.
+pub(super) fn outside(workspace: &Path, command: &str) {
     let status = Command::new("/usr/bin/bash")
         .args(["-c", command])
         .current_dir(workspace)
