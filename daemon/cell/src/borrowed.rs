@@ -2,7 +2,7 @@
 //! own, as the session. Runs in the cell, while it has privilege.
 
 use crate::failure::StepFailure;
-use caps::{CapSet, Capability};
+use caps::{CapSet, Capability, CapsHashSet};
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid, setgroups};
 use palisade_plan::Identity;
 use rustix::io::Errno;
@@ -35,7 +35,7 @@ pub(crate) struct BorrowedIdentity {
 struct OwnIdentity {
     uid: Uid,
     gid: Gid,
-    over_files: Vec<Capability>,
+    effective: CapsHashSet,
 }
 
 impl BorrowedIdentity {
@@ -51,21 +51,17 @@ impl BorrowedIdentity {
     /// Takes the session's identity. A process of an ordinary user has that identity already and
     /// keeps it.
     pub(crate) fn take(identity: Identity) -> Result<Self, StepFailure> {
-        if !geteuid().is_root() && geteuid().as_raw() == identity.uid {
+        let (uid, gid) = (geteuid(), getegid());
+        if !uid.is_root() && uid.as_raw() == identity.uid {
             return Ok(Self { own: None });
         }
         match setgroups(&[]) {
             // `setgroups` can be denied in a user namespace, even to the root of that namespace.
             // The process then keeps its groups.
-            Err(nix::errno::Errno::EPERM) if geteuid().as_raw() == identity.uid => {}
+            Err(nix::errno::Errno::EPERM) if uid.as_raw() == identity.uid => {}
             done => done.map_err(StepFailure::kernel("setgroups"))?,
         }
-        let mut own = OwnIdentity { uid: geteuid(), gid: getegid(), over_files: Vec::new() };
-        for over_files in OVER_FILES {
-            if caps::has_cap(None, CapSet::Effective, over_files).map_err(capability(over_files))? {
-                own.over_files.push(over_files);
-            }
-        }
+        let effective = caps::read(None, CapSet::Effective).map_err(capability)?;
         setfsgid(Gid::from_raw(identity.gid));
         setfsuid(Uid::from_raw(identity.uid));
         // `setfsuid` and `setfsgid` report no failure. A second call returns the value in force.
@@ -76,11 +72,12 @@ impl BorrowedIdentity {
                 "the session's identity could not be borrowed".into(),
             ));
         }
-        // The kernel drops these only when root changes identity, so drop them explicitly.
-        for over_files in OVER_FILES {
-            caps::drop(None, CapSet::Effective, over_files).map_err(capability(over_files))?;
-        }
-        Ok(Self { own: Some(own) })
+        // The kernel drops these, and others over files, only when root changes identity, so drop
+        // them explicitly.
+        let mut rest = caps::read(None, CapSet::Effective).map_err(capability)?;
+        rest.retain(|held| !OVER_FILES.contains(held));
+        caps::set(None, CapSet::Effective, &rest).map_err(capability)?;
+        Ok(Self { own: Some(OwnIdentity { uid, gid, effective }) })
     }
 
     pub(crate) fn give_back(self) -> Result<(), StepFailure> {
@@ -90,13 +87,10 @@ impl BorrowedIdentity {
         if setfsuid(own.uid) != own.uid || setfsgid(own.gid) != own.gid {
             return Err(StepFailure::NotInForce("own identity could not be taken back".into()));
         }
-        for over_files in own.over_files {
-            caps::raise(None, CapSet::Effective, over_files).map_err(capability(over_files))?;
-        }
-        Ok(())
+        caps::set(None, CapSet::Effective, &own.effective).map_err(capability)
     }
 }
 
-fn capability(which: Capability) -> impl FnOnce(caps::errors::CapsError) -> StepFailure {
-    move |error| StepFailure::NotInForce(format!("{which}: {error}"))
+fn capability(error: caps::errors::CapsError) -> StepFailure {
+    StepFailure::NotInForce(format!("capabilities over files: {error}"))
 }

@@ -23,7 +23,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_channel::Datagrams;
 use palisade_plan::{
     Facts, Found,
-    ceiling::{AllowRoot, Ceiling, Reach},
+    ceiling::{AcceptedFilters, AllowRoot, Ceiling, Reach},
     launcher::{Reply, Request, SessionNumber},
 };
 use palisade_programs::{Program, Search};
@@ -43,6 +43,8 @@ const AGENT_SOCKET: &str = "/run/palisade/agent.sock";
 #[derive(Debug)]
 struct Launcher {
     ceiling: Ceiling,
+    /// The filters that the ceiling has accepted.
+    filters: AcceptedFilters,
     facts: Facts,
     /// The socket with the kernel's audit records, which the broker reads.
     records: Option<OwnedFd>,
@@ -138,6 +140,7 @@ fn serve(
     facts::try_disk(&mut facts.overlay, privilege, &spawner, &mut stores)?;
     let mut launcher = Launcher {
         ceiling,
+        filters: AcceptedFilters::default(),
         facts,
         records,
         spawner,

@@ -7,6 +7,7 @@ mod error;
 mod network;
 mod paths;
 
+pub use calls::AcceptedFilters;
 pub use error::CeilingError;
 pub use network::Reach;
 pub use paths::{check_resolved, is_plain, is_running, is_system};
@@ -118,17 +119,23 @@ impl Default for Ceiling {
 }
 
 impl Ceiling {
-    /// Checks a plan, and the identity that the session is for, against the ceiling.
+    /// Checks a plan, and the identity that the session is for, against the ceiling. A filter equal
+    /// to one that passed before is not examined again.
     ///
     /// # Errors
     /// Returns the first violation found.
-    pub fn check(&self, plan: &LaunchPlan, identity: Identity) -> Result<(), CeilingError> {
+    pub fn check(
+        &self,
+        plan: &LaunchPlan,
+        identity: Identity,
+        filters: &mut AcceptedFilters,
+    ) -> Result<(), CeilingError> {
         self.check_identity(identity)?;
         self.check_limits(plan)?;
         self.check_paths(plan)?;
         self.network.check(&plan.network)?;
         network::check_inward(&plan.network, plan.inward)?;
-        calls::check(&plan.syscalls, &plan.network)?;
+        filters.check(&plan.syscalls, &plan.network)?;
         match plan.optional.iter().find(|layer| !self.may_be_missing.contains(layer)) {
             Some(layer) => Err(CeilingError::Layer(*layer)),
             None => Ok(()),

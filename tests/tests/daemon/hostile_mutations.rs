@@ -3,7 +3,7 @@
 
 use palisade_plan::{
     Access, Bind, LaunchPlan, MissingPath, SyscallAction, SyscallRule,
-    ceiling::Ceiling,
+    ceiling::{AcceptedFilters, Ceiling},
     codec,
     launcher::{Refusal, Reply, Request, SessionOwner},
     names::NameList,
@@ -35,7 +35,7 @@ fn of_mutated_plans_only_those_within_the_ceiling_start() {
         for number in 1..=effort(120, 20_000) {
             let mut plan = valid.clone();
             (0..=dice.roll(2)).for_each(|_| mutate(&mut dice, &mut plan));
-            let expected = ceiling.check(&plan, own());
+            let expected = ceiling.check(&plan, own(), &mut AcceptedFilters::default());
             match (expected, broker.session(number, Some(&client), &plan)) {
                 (Err(error), Err(Refusal::Ceiling(said))) => {
                     refused += 1;

@@ -106,7 +106,9 @@ impl Launcher {
         };
         descriptors::check_channels(&fds)?;
         identity::refuse_own(identity, self.facts.privileged)?;
-        self.ceiling.check(&plan, identity).map_err(|error| Refusal::Ceiling(error.to_string()))?;
+        self.ceiling
+            .check(&plan, identity, &mut self.filters)
+            .map_err(|error| Refusal::Ceiling(error.to_string()))?;
         let runs = self.runs(&plan, identity)?;
         let absent = self.absent(&plan, runs)?;
         let blank = match self.blank.take() {

@@ -6,13 +6,40 @@ use crate::{
     Network, SyscallRule, assemble,
     filter::{Excess, FIRST_UNKNOWN, Sockets, find_excess, fixed_rules},
 };
+use std::collections::VecDeque;
+
+/// The most filters that are remembered.
+const REMEMBERED: usize = 8;
+
+/// Filters that passed the check. Checking one takes longer than everything else that the launcher
+/// does for a session, and the sessions of one profile have equal filters.
+#[derive(Debug, Default)]
+pub struct AcceptedFilters(VecDeque<(Sockets, Vec<SyscallRule>)>);
+
+impl AcceptedFilters {
+    /// Checks a plan's filter, unless an equal one passed before.
+    pub(super) fn check(
+        &mut self,
+        rules: &[SyscallRule],
+        network: &Network,
+    ) -> Result<(), CeilingError> {
+        let sockets = Sockets::of(network);
+        if self.0.iter().any(|accepted| accepted.0 == sockets && accepted.1 == rules) {
+            return Ok(());
+        }
+        check(rules, sockets)?;
+        self.0.truncate(REMEMBERED - 1);
+        self.0.push_front((sockets, rules.to_vec()));
+        Ok(())
+    }
+}
 
 /// Checks a plan's filter against the fixed rules.
-pub(super) fn check(rules: &[SyscallRule], network: &Network) -> Result<(), CeilingError> {
+fn check(rules: &[SyscallRule], sockets: Sockets) -> Result<(), CeilingError> {
     if !rules.iter().any(SyscallRule::may_allow) {
         return Err(CeilingError::Empty("system calls that are allowed"));
     }
-    let fixed = fixed_rules(Sockets::of(network));
+    let fixed = fixed_rules(sockets);
     assemble(rules, &fixed)?;
     let unknown = |rule: &&SyscallRule| rule.number >= FIRST_UNKNOWN && rule.may_allow();
     if let Some(rule) = rules.iter().find(unknown) {

@@ -64,7 +64,7 @@ fn plan() -> LaunchPlan {
 fn check(change: impl FnOnce(&mut LaunchPlan)) -> Result<(), CeilingError> {
     let mut plan = plan();
     change(&mut plan);
-    Ceiling::default().check(&plan, USER)
+    Ceiling::default().check(&plan, USER, &mut AcceptedFilters::default())
 }
 
 #[test]
@@ -139,7 +139,9 @@ fn empty_lists_are_refused() {
 
 #[test]
 fn identities_are_users() {
-    let check = |ceiling: &Ceiling, uid| ceiling.check(&plan(), Identity { uid, gid: 1000 });
+    let check = |ceiling: &Ceiling, uid| {
+        ceiling.check(&plan(), Identity { uid, gid: 1000 }, &mut AcceptedFilters::default())
+    };
     let mut ceiling = Ceiling::default();
     assert_eq!(check(&ceiling, 1000), Ok(()));
     assert_eq!(check(&ceiling, 0), Err(CeilingError::Root));
@@ -195,7 +197,11 @@ fn nothing_of_the_system_is_writable() {
             let mut plan = plan();
             change(&mut plan, path);
             let error = CeilingError::System { what, path: path.into() };
-            assert_eq!(open.check(&plan, USER), Err(error), "{path}");
+            assert_eq!(
+                open.check(&plan, USER, &mut AcceptedFilters::default()),
+                Err(error),
+                "{path}"
+            );
         };
         refused("workspace", |plan, path| plan.workspace = bind(path, Access::Write));
         refused("bind", |plan, path| plan.binds.push(bind(path, Access::Write)));
@@ -342,7 +348,7 @@ fn on_ports(plan: &mut LaunchPlan, ports: &[u16]) {
 fn reaching(network: Reach, change: impl FnOnce(&mut LaunchPlan)) -> Result<(), CeilingError> {
     let mut plan = plan();
     change(&mut plan);
-    Ceiling { network, ..Ceiling::default() }.check(&plan, USER)
+    Ceiling { network, ..Ceiling::default() }.check(&plan, USER, &mut AcceptedFilters::default())
 }
 
 #[test]
@@ -425,4 +431,28 @@ fn sockets_into_a_session_need_a_network_of_its_own_and_are_bounded() {
     for network in [Network::None, Network::Loopback] {
         assert_eq!(inward(network, 1), over(1, 0));
     }
+}
+
+/// The number of `mount`.
+const MOUNT: u32 = 165;
+
+#[test]
+fn an_accepted_filter_admits_only_its_equals() {
+    let mut filters = AcceptedFilters::default();
+    let ceiling = Ceiling::default();
+    for _ in 0..2 {
+        assert_eq!(ceiling.check(&plan(), USER, &mut filters), Ok(()));
+    }
+    // One that differs in one rule is examined, each time.
+    let mut wider = plan();
+    wider.syscalls.push(SyscallRule {
+        number: MOUNT,
+        clauses: Vec::new(),
+        otherwise: SyscallAction::Allow,
+    });
+    for _ in 0..2 {
+        let refused = ceiling.check(&wider, USER, &mut filters).unwrap_err();
+        assert!(matches!(refused, CeilingError::Syscall { call: "mount", .. }), "{refused}");
+    }
+    assert_eq!(ceiling.check(&plan(), USER, &mut filters), Ok(()));
 }

@@ -5,7 +5,7 @@ use crate::ProfileSet;
 use palisade_plan::{
     Absent, CgroupFacts, Facts, Found, Identity, Layer, Namespace, Network, OverlayFacts, Role,
     Sockets, Step, StepError, Tcp, assemble,
-    ceiling::Ceiling,
+    ceiling::{AcceptedFilters, Ceiling},
     codec::{self, MAX_PLAN},
     fixed_rules, steps,
 };
@@ -40,7 +40,11 @@ fn built_in_plans_are_under_the_ceiling_and_fit_in_a_message() {
         let ceiling = if name == "trusted-net" { trusted.clone() } else { Ceiling::default() };
         let plan = profile(name).plan(&usual()).unwrap();
         let identity = Identity { uid: 1000, gid: 1000 };
-        assert_eq!(ceiling.check(&plan, identity), Ok(()), "{name}");
+        assert_eq!(
+            ceiling.check(&plan, identity, &mut AcceptedFilters::default()),
+            Ok(()),
+            "{name}"
+        );
         assert!(codec::encode(&plan).unwrap().len() < MAX_PLAN, "{name}");
         assert!(assemble(&plan.syscalls, &fixed_rules(Sockets::of(&plan.network))).is_ok());
         let network = match name {
