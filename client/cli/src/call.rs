@@ -116,7 +116,6 @@ impl CallTool {
             }
         }
         receipt::tell(&result, self.session.verbose.into(), paint::stderr());
-        asking::advise(&result, paint::stderr());
         Ok(exit::of_result(&result))
     }
 }

@@ -162,7 +162,6 @@ impl Run {
         }
         let (detail, paint) = (self.session.verbose.into(), paint::stderr());
         receipt::tell(&result, detail, paint);
-        asking::advise(&result, paint);
         follow_up::print(&result, detail, paint);
         Ok(exit::of_result(&result))
     }

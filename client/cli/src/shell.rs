@@ -106,7 +106,6 @@ impl Shell {
         let (result, _) = stream::watch(call.start().await?, Bytes::Shown(Controls::Shown)).await?;
         let paint = paint::stderr();
         receipt::tell(&result, self.session.verbose.into(), paint);
-        asking::advise(&result, paint);
         Ok(exit::of_result(&result))
     }
 

@@ -6,10 +6,9 @@ use crate::{
     approve::terminal::{self, Terminal},
     failure::Failure,
     linger::{self, Linger},
-    paint::{Paint, Style},
     print,
 };
-use palisade_client::{CallResult, Client, Error, ErrorCode, Open, Registration, Session};
+use palisade_client::{Client, Error, ErrorCode, Open, Registration, Session};
 use palisade_options::{
     Connection, SessionTerms,
     connect::{self, DaemonChoice, PrivateReason},
@@ -112,38 +111,4 @@ async fn start(found: DaemonChoice) -> Result<(Client, Option<TerminalApprover>)
 /// Opens the terminal, if a person there sees this program's messages.
 fn here() -> Option<Terminal> {
     if std::io::stderr().is_terminal() { Terminal::open().ok() } else { None }
-}
-
-/// Says how to be asked, if a call was denied because no approver was available.
-pub(crate) fn advise(result: &CallResult, paint: Paint) {
-    if let Some(text) = advice(result) {
-        print::note(&format!("{} {text}", paint.apply(Style::Hint, "hint:")));
-    }
-}
-
-fn advice(result: &CallResult) -> Option<&'static str> {
-    let checkpoint = result.checkpoint.as_ref()?;
-    // The hint of the daemon names the command that connects an approver.
-    (checkpoint.decision == "denied" && checkpoint.by == "default")
-        .then_some("without a running daemon, approval requests are shown at your terminal")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use palisade_client::Checkpoint;
-
-    #[test]
-    fn only_where_nobody_could_be_asked_is_it_said_how() {
-        let mut result = crate::exit::tests::result();
-        assert_eq!(advice(&result), None);
-        let checkpoint = |by: &str| {
-            let (decision, by) = ("denied".to_owned(), by.to_owned());
-            Some(Checkpoint { decision, by, reason: "no approver is connected".to_owned() })
-        };
-        result.checkpoint = checkpoint("handler:person:ann");
-        assert_eq!(advice(&result), None);
-        result.checkpoint = checkpoint("default");
-        assert!(advice(&result).is_some());
-    }
 }

@@ -197,7 +197,6 @@ impl Undo {
         }
         let (detail, paint) = (self.session.verbose.into(), paint::stderr());
         receipt::tell(result, detail, paint);
-        asking::advise(result, paint);
         follow_up::print(result, detail, paint);
         Ok(())
     }
