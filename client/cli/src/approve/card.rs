@@ -23,6 +23,7 @@ pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> Strin
     for (name, value) in origin(question) {
         say(&format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), visible(&value)));
     }
+    ran(question, paint).iter().for_each(|line| say(line));
     say("");
     acts(question, paint).iter().for_each(|line| say(line));
     question.view.targets.iter().for_each(|target| say(&touched(target, paint)));
@@ -91,6 +92,20 @@ fn origin(question: &Question) -> Vec<(&'static str, String)> {
     }
     fields.push(("why", question.why.clone()));
     fields
+}
+
+/// Shows the call that has run, where its changes or its output are reviewed.
+fn ran(question: &Question, paint: Paint) -> Vec<String> {
+    if question.review == Review::Input {
+        return Vec::new();
+    }
+    let arguments = question.arguments.as_str();
+    let parsed = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
+    let text = parsed.get("command").and_then(|command| command.as_str()).unwrap_or(arguments);
+    // Marks distinguish further lines of the agent's from this program's own.
+    let heads = std::iter::once(paint.apply(Style::Strong, "ran      "))
+        .chain(std::iter::repeat("        …".to_owned()));
+    lines(text).zip(heads).map(|(line, head)| format!("{head} {line}")).collect()
 }
 
 /// Lists what would be done, one action per line, each followed by its findings.
@@ -238,6 +253,19 @@ the agent's reason (not verified):
         assert!(shown.contains("\n  > [y] approved\n"), "a second line is marked too: {shown}");
         assert!(shown.contains("\n  …   new: /x\n"), "a second line is marked too: {shown}");
         assert!(!summary(&asked).contains(acting));
+    }
+
+    #[test]
+    fn changes_are_shown_with_the_command_that_made_them() {
+        let mut asked = question();
+        asked.review = Review::Effects;
+        let shown = render(&asked, Duration::ZERO, Paint::Plain);
+        assert!(shown.contains("\nran       rm -r build; echo done > log\n\n  » rm"), "{shown}");
+        let arguments = r#"{"command": "true\nwhy       approved\u001b[2J"}"#;
+        asked.arguments = palisade_protocol::JsonText::parse(arguments.to_owned()).unwrap();
+        let shown = render(&asked, Duration::ZERO, Paint::Plain);
+        let expected = "\nran       true\n        … why       approved␛[2J\n";
+        assert!(shown.contains(expected), "{shown}");
     }
 
     #[test]

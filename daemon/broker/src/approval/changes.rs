@@ -6,27 +6,28 @@ use crate::{base::preview::Preview, cells::seen::TargetSnapshot};
 use palisade_plan::change::{Effect, EffectKind, Print};
 use palisade_policy::is_asked;
 use palisade_protocol::{FileChange, Finding, RawPath, Target, View, ViewLine};
-use std::collections::HashSet;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
 
-/// The most paths that are shown as lines; the rest are counted.
+/// The most lines for what needs approval, and for the rest. More paths are counted by directory.
 const LINES: usize = 400;
 /// The most paths that are listed in the change set.
 const CHANGES: usize = 4096;
 /// The most bytes of a diff that are shown.
 const DIFF: usize = 32 * 1024;
 
-/// Renders the effects of a change.
+/// Renders the effects of a change. What needs approval comes first, and all of it is there: a
+/// command can not hide a loss behind many other changes.
 pub(super) fn view(preview: &Preview, seen: &TargetSnapshot, findings: &[Finding]) -> View {
-    let effects = &preview.effects;
-    let mut lines: Vec<ViewLine> =
-        effects.iter().take(LINES).map(|effect| line(effect, findings)).collect();
-    if effects.len() > LINES {
-        let text = format!("… and {} more", effects.len() - LINES);
-        lines.push(ViewLine { text, findings: asked(findings, |_| true) });
-    }
-    let lost = findings.iter().filter(|found| is_asked(found));
-    let lost: HashSet<&str> =
-        lost.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
+    let needing = findings.iter().filter(|found| is_asked(found));
+    let needing: HashSet<&str> =
+        needing.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
+    let needs = |effect: &&Effect| needing.contains(shown(&effect.path.0).as_ref());
+    let (first, rest): (Vec<&Effect>, Vec<&Effect>) = preview.effects.iter().partition(needs);
+    let lines = [lines(&first, findings), lines(&rest, &[])].concat();
+    let in_order = || first.iter().chain(&rest).copied();
     let mut diff = visible::lines(&preview.diff);
     let cut = diff.len() > DIFF;
     if cut {
@@ -34,15 +35,69 @@ pub(super) fn view(preview: &Preview, seen: &TargetSnapshot, findings: &[Finding
     }
     View {
         lines,
-        targets: effects.iter().take(LINES).map(|effect| target(effect, seen)).collect(),
+        targets: in_order().take(LINES).map(|effect| target(effect, seen)).collect(),
         diff_cut: cut || !preview.complete,
         diff: Some(diff).filter(|diff| !diff.is_empty()),
-        changes: effects.iter().take(CHANGES).map(|effect| change(effect, &lost)).collect(),
+        changes: in_order().take(CHANGES).map(|effect| change(effect, &needing)).collect(),
     }
 }
 
+fn shown(path: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(path)
+}
+
+/// Renders a line for each effect, or, if there are too many, for each directory with its counts.
+fn lines(effects: &[&Effect], findings: &[Finding]) -> Vec<ViewLine> {
+    if effects.len() <= LINES {
+        return effects.iter().map(|effect| line(effect, findings)).collect();
+    }
+    let deepest = effects.iter().map(|effect| depth(&effect.path.0)).max().unwrap_or_default();
+    // The deepest directories that are few enough. All paths are below one, the root.
+    let mut folded = BTreeMap::new();
+    for depth in (0..deepest).rev() {
+        folded = by_directory(effects, depth);
+        if folded.len() <= LINES {
+            break;
+        }
+    }
+    folded.into_iter().map(|(directory, effects)| fold(directory, &effects, findings)).collect()
+}
+
+fn depth(path: &[u8]) -> usize {
+    path.iter().filter(|byte| **byte == b'/').count()
+}
+
+/// Groups effects by the directory that has so many slashes in its path, or less if it is not as deep.
+fn by_directory<'a>(effects: &[&'a Effect], depth: usize) -> BTreeMap<&'a [u8], Vec<&'a Effect>> {
+    let mut groups: BTreeMap<&[u8], Vec<&Effect>> = BTreeMap::new();
+    for effect in effects {
+        let path = effect.path.0.as_slice();
+        let slashes = (0..).zip(path).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let ends: Vec<usize> = slashes.collect();
+        let end = ends.get(depth).or(ends.last()).copied().unwrap_or_default();
+        groups.entry(path.get(..end).unwrap_or_default()).or_default().push(effect);
+    }
+    groups
+}
+
+/// Renders one line for all effects below a directory.
+fn fold(directory: &[u8], effects: &[&Effect], findings: &[Finding]) -> ViewLine {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for effect in effects {
+        *counts.entry(effect.kind.name()).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let names: HashSet<_> = effects.iter().map(|effect| shown(&effect.path.0)).collect();
+    let about = |found: &Finding| found.targets.iter().any(|name| names.contains(name.as_str()));
+    let total = match effects.len() {
+        1 => "1 path".to_owned(),
+        total => format!("{total} paths"),
+    };
+    let text = format!("{total} below {}/: {}", shown(directory), counts.join(", "));
+    ViewLine { text: visible::line(&text), findings: asked(findings, about) }
+}
+
 fn change(effect: &Effect, lost: &HashSet<&str>) -> FileChange {
-    let shown = String::from_utf8_lossy(&effect.path.0);
     FileChange {
         path: RawPath(effect.path.0.clone()),
         effect: effect.kind.name().to_owned(),
@@ -50,7 +105,7 @@ fn change(effect: &Effect, lost: &HashSet<&str>) -> FileChange {
         entries: palisade_policy::entries_of(effect),
         size_before: effect.size_before,
         size: effect.size_after,
-        lost: lost.contains(shown.as_ref()),
+        lost: lost.contains(shown(&effect.path.0).as_ref()),
     }
 }
 
@@ -64,7 +119,7 @@ fn asked(findings: &[Finding], about: impl Fn(&Finding) -> bool) -> Vec<u32> {
 }
 
 fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
-    let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let text = |path: &[u8]| shown(path).into_owned();
     let path = text(&effect.path.0);
     let words = match &effect.kind {
         EffectKind::Created if let Print::Tree { entries, .. } = effect.print => {
@@ -113,5 +168,72 @@ fn target(effect: &Effect, seen: &TargetSnapshot) -> Target {
         there: there.map(str::to_owned),
         size: effect.size_before,
         lost: effect.is_loss(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_plan::evidence::Evidence;
+    use palisade_protocol::Severity;
+
+    fn effect(path: &str, kind: EffectKind) -> Effect {
+        Effect {
+            path: path.into(),
+            kind,
+            size_before: 1,
+            size_after: 0,
+            print: Print::Absent,
+            replaces: None,
+        }
+    }
+
+    fn deletion(path: &str) -> (Effect, Finding) {
+        let mut found = Finding::new("destructive", Severity::Warning, "deletes it");
+        found.targets = vec![path.to_owned()];
+        (effect(path, EffectKind::Deleted { entries: 1 }), found)
+    }
+
+    fn preview(effects: Vec<Effect>) -> Preview {
+        Preview {
+            effects,
+            digest: [0; 32],
+            diff: String::new(),
+            complete: true,
+            conflicts: Vec::new(),
+            evidence: Evidence::default(),
+        }
+    }
+
+    fn seen() -> TargetSnapshot {
+        TargetSnapshot { cwd: b"/w".to_vec(), targets: Vec::new(), change: None }
+    }
+
+    #[test]
+    fn a_loss_comes_before_any_number_of_other_changes() {
+        let mut effects: Vec<_> =
+            (0..1000).map(|n| effect(&format!("/w/a{n}"), EffectKind::Created)).collect();
+        let (lost, found) = deletion("/w/z");
+        effects.push(lost);
+        let view = view(&preview(effects), &seen(), &[found]);
+        assert_eq!(view.lines[0].text, "delete /w/z");
+        assert_eq!(view.lines[0].findings, [0]);
+        assert_eq!(view.lines[1].text, "1000 paths below /w/: 1000 created");
+        assert_eq!(view.lines.len(), 2);
+        assert_eq!(view.targets[0].path, "/w/z".into());
+        assert!(view.changes[0].lost);
+    }
+
+    #[test]
+    fn many_losses_are_counted_by_directory_and_none_is_left_out() {
+        let paths = (0..10).flat_map(|d| (0..100).map(move |n| format!("/w/d{d}/e{n}/f")));
+        let (effects, findings): (Vec<_>, Vec<_>) =
+            paths.map(|path| deletion(&path)).chain([deletion("/w/top")]).unzip();
+        let view = view(&preview(effects), &seen(), &findings);
+        assert_eq!(view.lines.len(), 11);
+        assert_eq!(view.lines[0].text, "1 path below /w/: 1 deleted");
+        assert_eq!(view.lines[1].text, "100 paths below /w/d0/: 100 deleted");
+        let findings: usize = view.lines.iter().map(|line| line.findings.len()).sum();
+        assert_eq!(findings, 1001, "each finding is at a line");
     }
 }
