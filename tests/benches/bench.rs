@@ -2,7 +2,7 @@
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`; `-- --quick` for a short run,
 //! `-- programs small search transactions hidden audit checkpoints setup rules denials
-//! throughput flood memory` for some.
+//! throughput network flood memory` for some.
 
 #[path = "bench/checkpoints.rs"]
 mod checkpoints;
@@ -12,6 +12,8 @@ mod denials;
 mod hidden;
 #[path = "bench/load.rs"]
 mod load;
+#[path = "bench/network.rs"]
+mod network;
 #[path = "bench/programs.rs"]
 mod programs;
 #[path = "bench/records.rs"]
@@ -132,6 +134,9 @@ fn main() {
     }
     if want("throughput") {
         bench.throughput(if quick { 300 } else { 1000 });
+    }
+    if want("network") {
+        bench.network(if quick { 256 } else { 1024 });
     }
     if want("flood") {
         bench.flood(&session, &daemon, if quick { 128 } else { 1024 });
