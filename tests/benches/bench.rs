@@ -3,7 +3,7 @@
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`. After `--`: `--quick` for a
 //! short run; `--json` for programs; `--markdown` for the tables of docs/performance.md; `--svg FILE`
 //! for its plot; and the names of groups (`programs small search transactions large hidden audit
-//! checkpoints setup rules denials throughput flood memory`) for some of them.
+//! checkpoints setup rules denials throughput network flood memory`) for some of them.
 
 #[path = "bench/checkpoints.rs"]
 mod checkpoints;
@@ -15,6 +15,8 @@ mod hidden;
 mod large;
 #[path = "bench/load.rs"]
 mod load;
+#[path = "bench/network.rs"]
+mod network;
 #[path = "bench/peers.rs"]
 mod peers;
 #[path = "bench/plot.rs"]
@@ -188,6 +190,9 @@ fn main() {
     }
     if want("throughput") {
         bench.throughput(if quick { 300 } else { 1000 });
+    }
+    if want("network") {
+        bench.network(if quick { 256 } else { 1024 });
     }
     if want("flood") {
         bench.flood(&session, &daemon, if quick { 128 } else { 1024 });

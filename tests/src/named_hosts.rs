@@ -47,7 +47,7 @@ const PROFILE: &str = "named";
 
 impl NamedHosts {
     /// Starts a daemon with a profile whose `[net]` section has this text. The host resolves `names`
-    /// to 127.0.0.1.
+    /// as [`hosts_file`] does.
     #[must_use]
     pub fn new(mode: Mode, names: &[&str], net: &str) -> Self {
         Self::with_profile(mode, names, &named_profile(net))
@@ -88,7 +88,13 @@ impl NamedHosts {
         Self::start(mode, names, profile, Some(authority), (&[], Some(credentials)))
     }
 
-    fn start(
+    /// Starts a daemon with arguments and credentials of the test, on a host that may trust one more
+    /// authority.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start(
         mode: Mode,
         names: &[&str],
         profile: &str,
@@ -229,11 +235,17 @@ fn write_credentials(world: &World, credentials: &[(&str, &str, u32)]) {
     }
 }
 
-/// Writes a file for `/etc/hosts` that resolves names to 127.0.0.1.
+/// Writes a file for `/etc/hosts` that resolves names to 127.0.0.1, or to the address that follows
+/// the name: `far.test=203.0.113.7`.
 #[must_use]
 pub fn hosts_file(world: &World, names: &[&str]) -> PathBuf {
     let path = world.outside().parent().expect("a directory").join("hosts");
-    fs::write(&path, format!("127.0.0.1 localhost {}\n", names.join(" "))).expect("write");
+    let line = |name: &&str| {
+        let (name, address) = name.split_once('=').unwrap_or((name, "127.0.0.1"));
+        format!("{address} {name}\n")
+    };
+    fs::write(&path, ["localhost"].iter().chain(names).map(line).collect::<String>())
+        .expect("write");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("chmod");
     path
 }
@@ -283,11 +295,13 @@ pub struct WebServer {
 struct Seen {
     heads: Mutex<Vec<String>>,
     received: AtomicU64,
+    /// The number of connections that were made.
+    accepted: AtomicU64,
 }
 
 impl WebServer {
     /// Starts a server. It answers `/files/…` with the files below a directory, `/raw/…` with files that
-    /// have a whole answer, `/endless` with bytes for as long as the client reads, `/echo` with the head
+    /// have a whole answer (the file `index` for a directory), `/endless` with bytes for as long as the client reads, `/echo` with the head
     /// of the request, `/git/…` with the repositories below the directory to those who send a password,
     /// and everything else with `hello from` and the path.
     #[must_use]
@@ -319,6 +333,7 @@ impl WebServer {
             for stream in listener.incoming() {
                 let (shared, files, serve) = (Arc::clone(&shared), files.clone(), serve.clone());
                 let Ok(stream) = stream else { return };
+                shared.accepted.fetch_add(1, Ordering::AcqRel);
                 // A client that disconnects early is the client's affair.
                 std::thread::spawn(move || serve(stream, &shared, &files).unwrap_or_default());
             }
@@ -330,6 +345,12 @@ impl WebServer {
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.seen.heads.lock().expect("a lock"))
+    }
+
+    /// Returns the number of connections that were made.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.seen.accepted.load(Ordering::Acquire)
     }
 
     /// Returns the number of bytes that were received, heads included.
@@ -388,7 +409,8 @@ fn answer(
         }
     }
     if let Some(file) = path.strip_prefix("/raw/") {
-        return stream.write_all(&fs::read(files.join(file))?);
+        let index = if file.ends_with('/') { "index" } else { "" };
+        return stream.write_all(&fs::read(files.join(format!("{file}{index}")))?);
     }
     let (status, body) = match path.strip_prefix("/files/") {
         None if path == "/echo" => ("200 OK", head.into_bytes()),

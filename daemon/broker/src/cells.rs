@@ -35,5 +35,6 @@ pub(crate) mod survival;
 pub(crate) mod todos;
 pub(crate) mod transaction;
 pub(crate) mod turn;
+pub(crate) mod used_hosts;
 pub(crate) mod watchdog;
 pub(crate) mod why;

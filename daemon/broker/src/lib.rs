@@ -31,7 +31,7 @@ mod telemetry;
 mod tools;
 
 pub use base::services::{AllowedServices, HostService};
-pub use boot::config::{AllowedPorts, ConfigError, ConfigPosition, LogFilter};
+pub use boot::config::{AllowedPorts, ConfigError, ConfigPosition, LogFilter, UpstreamProxy};
 pub use boot::launcher_process::LauncherProcessError;
 pub use boot::options::Options;
 pub use boot::ownership::UnsafePlace;

@@ -3,6 +3,7 @@
 use crate::{
     address::{AddressError, AddressRules},
     limits::{Limits, MAX_ADDRESSES, MAX_RESOLVING, RESOLVER_THREADS},
+    upstream,
 };
 use palisade_plan::{
     egress::THIS_HOST,
@@ -108,18 +109,26 @@ pub(crate) enum DialError {
     Connect(Target, #[source] io::Error),
 }
 
-/// The way from a session to the network: its resolver, its address rules and its limits.
+/// The way from the room to the network, which all sessions share.
+#[derive(Debug, Clone)]
+pub(crate) struct WayOut {
+    pub(crate) resolver: Arc<dyn Resolver>,
+    /// The operator's HTTP proxy.
+    pub(crate) proxy: Option<Target>,
+    pub(crate) limits: Limits,
+}
+
+/// The way from a session to the network, with the addresses that it may lead to.
 #[derive(Debug)]
 pub(crate) struct Dialler {
-    resolver: Arc<dyn Resolver>,
+    way_out: WayOut,
     rules: AddressRules,
-    limits: Limits,
     resolving: Arc<Semaphore>,
 }
 
 impl Dialler {
-    pub(crate) fn new(resolver: Arc<dyn Resolver>, rules: AddressRules, limits: Limits) -> Self {
-        Self { resolver, rules, limits, resolving: Arc::new(Semaphore::new(MAX_RESOLVING)) }
+    pub(crate) fn new(way_out: WayOut, rules: AddressRules) -> Self {
+        Self { way_out, rules, resolving: Arc::new(Semaphore::new(MAX_RESOLVING)) }
     }
 
     /// Connects to a target that the broker has allowed.
@@ -132,26 +141,27 @@ impl Dialler {
         let mut refused = None;
         let mut failed = None;
         let addresses = self.addresses(&target.host).await?;
-        let deadline = Instant::now() + DIALS * self.limits.dial;
+        let longest = self.way_out.limits.dial;
+        let deadline = Instant::now() + DIALS * longest;
         for address in addresses {
             let to = SocketAddr::new(address.to_canonical(), target.port);
             if let Err(error) = self.rules.check(to) {
                 refused.get_or_insert(error);
                 continue;
             }
-            match is_of_this_host(to).await {
+            let is_own = match is_of_this_host(to).await {
                 Ok(true) if !self.rules.names(to) => {
                     refused.get_or_insert(AddressError::ThisHost(to.ip()));
                     continue;
                 }
-                Ok(_) => {}
+                Ok(is_own) => is_own,
                 Err(error) => {
                     failed = Some(error);
                     continue;
                 }
-            }
-            let until = deadline.min(Instant::now() + self.limits.dial);
-            match timeout_at(until, TcpStream::connect(to)).await {
+            };
+            let until = deadline.min(Instant::now() + longest);
+            match timeout_at(until, self.connect(to, is_own)).await {
                 Ok(Ok(stream)) => return Ok((stream, to)),
                 Ok(Err(error)) => failed = Some(error),
                 Err(_) => failed = Some(io::ErrorKind::TimedOut.into()),
@@ -166,11 +176,28 @@ impl Dialler {
         }
     }
 
+    /// Connects to a checked address: through the operator's proxy, unless it is this host's.
+    async fn connect(&self, to: SocketAddr, is_own: bool) -> io::Result<TcpStream> {
+        let Some(proxy) = self.way_out.proxy.as_ref().filter(|_| !is_own) else {
+            return TcpStream::connect(to).await;
+        };
+        let addresses = match &proxy.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => self.way_out.resolver.look_up(name).await?,
+        };
+        let addresses = addresses.into_iter().take(MAX_ADDRESSES);
+        let at: Vec<_> = addresses.map(|address| SocketAddr::new(address, proxy.port)).collect();
+        let connected = upstream::connect(&at, to).await;
+        connected.map_err(|error| {
+            io::Error::new(error.kind(), format!("through the proxy {proxy}: {error}"))
+        })
+    }
+
     /// Connects to a port of this host that the profile lists. Its name is looked up nowhere.
     async fn dial_this_host(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
         let to = self.rules.this_host(target.port);
         let to = to.map_err(|error| DialError::Address(target.clone(), error))?;
-        let dialled = timeout(self.limits.dial, TcpStream::connect(to)).await;
+        let dialled = timeout(self.way_out.limits.dial, TcpStream::connect(to)).await;
         match dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => Ok((stream, to)),
             Err(error) => Err(DialError::Connect(target.clone(), error)),
@@ -186,7 +213,7 @@ impl Dialler {
         let looked_up = async {
             let turns = self.resolving.clone();
             let turn = turns.acquire_owned().await.map_err(io::Error::other)?;
-            let lookup = self.resolver.look_up(name);
+            let lookup = self.way_out.resolver.look_up(name);
             let found = tokio::spawn(async move {
                 let found = lookup.await;
                 drop(turn);
@@ -194,7 +221,7 @@ impl Dialler {
             });
             found.await.map_err(io::Error::other)?
         };
-        let found = timeout(self.limits.lookup, looked_up).await;
+        let found = timeout(self.way_out.limits.lookup, looked_up).await;
         let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let mut addresses = found.map_err(|error| DialError::Lookup(name.clone(), error))?;
         if addresses.is_empty() {

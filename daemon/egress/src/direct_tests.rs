@@ -3,6 +3,7 @@ use crate::credential::SessionCredentials;
 use crate::{
     Limits,
     address::AddressRules,
+    dial::WayOut,
     link::{self, Link},
     session::SessionTerms,
     testing::*,
@@ -33,8 +34,9 @@ impl DirectWorld {
         let rules = AddressRules { named: vec![range("127.0.0.0", 8)], ..AddressRules::default() };
         let credentials = SessionCredentials::default();
         let terms = SessionTerms { number: SESSION, budget, rules, inspection: None, credentials };
-        let session =
-            Session::new(terms, Vec::new(), link.clone(), resolver.clone(), Limits::default());
+        let limits = Limits::default();
+        let way_out = WayOut { resolver: resolver.clone(), proxy: None, limits };
+        let session = Session::new(terms, Vec::new(), link.clone(), way_out);
         session.synthetic().address_of(&name("allowed.test")).unwrap();
         (Self { session, resolver, link, verdict: verdict.unwrap() }, ours)
     }

@@ -118,7 +118,7 @@ fn a_hello_is_bounded() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::testing::random_cases(1024))]
 
     #[test]
     fn any_bytes_have_some_meaning(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

@@ -18,7 +18,7 @@ use palisade_plan::{
     egress::{MAX_REQUEST_PATH, WebRequest},
     host::{Host, Target},
 };
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, io, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     time::timeout,
@@ -108,12 +108,24 @@ where
     let accepting = TlsAcceptor::from(settings).accept(Prefixed::new(first, client));
     match timeout(limits.handshake, accepting).await {
         Ok(Ok(client)) => Ok(Some(client)),
-        Ok(Err(error)) => Err(format!(
-            "the program did not accept the certificate of {target}, which is the session's own \
-             because {target} has a net.rule: {error}"
-        )),
+        Ok(Err(error)) => Err(describe_failure(target, &error)),
         Err(_) => Err("the program did not finish the TLS handshake in time".to_owned()),
     }
+}
+
+/// Returns the reason why a program's TLS handshake failed.
+fn describe_failure(target: &Target, error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(rustls::Error::NoApplicationProtocol) = inner {
+        return format!(
+            "{target} has a net.rule, so requests to it must be HTTP/1.1, and the program offers \
+             only other protocols, such as HTTP/2"
+        );
+    }
+    format!(
+        "the program did not accept the certificate of {target}, which is the session's own \
+         because {target} has a net.rule: {error}"
+    )
 }
 
 /// An inspected host, as one connection of a program sees it.

@@ -8,7 +8,7 @@
 //!   `credential` and `echo`: what is filled in there.
 //! - `fetch`, `page_url`, `page_content`, `markdown`: the pages that the room gets for `web_fetch`.
 //! - `name`, `address`, `hello`, `query`: text and bytes of programs and networks, read once.
-//! - `dial`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
+//! - `dial`, `upstream`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
 
 mod address;
 mod authority;
@@ -24,6 +24,8 @@ mod inspect;
 mod limits;
 mod link;
 mod markdown;
+#[cfg(test)]
+mod mutation_tests;
 mod name;
 mod names;
 mod origin;
@@ -40,6 +42,7 @@ mod synthetic;
 #[cfg(test)]
 mod testing;
 mod tunnel;
+mod upstream;
 
 pub use confine::ConfineError;
 pub use dial::{HostResolver, Lookup, Resolver};

@@ -130,7 +130,7 @@ fn hostlike() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::testing::random_cases(1024))]
 
     #[test]
     fn what_is_read_has_the_form_of_a_name_and_is_read_again_as_itself(text in hostlike()) {

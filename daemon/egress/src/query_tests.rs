@@ -95,7 +95,7 @@ fn a_class_other_than_the_internet_has_no_addresses() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::testing::random_cases(1024))]
 
     #[test]
     fn any_bytes_get_a_bounded_answer_or_none(

@@ -6,7 +6,7 @@ use crate::{
     authority::{AuthorityFailure, HostTrust, SessionAuthority},
     confine::{ConfineError, confine},
     credential::{self, CredentialFiles, SessionCredentials},
-    dial::{HostResolver, Resolver},
+    dial::{HostResolver, Resolver, WayOut},
     fetch::Fetch,
     inspect::Inspection,
     limits::{Limits, MAX_FETCHES, RESOLVER_THREADS},
@@ -98,17 +98,16 @@ async fn serve_with(
     own: CredentialFiles,
 ) -> Result<(), RoomError> {
     let (link, mut end) = link::open(socket).map_err(RoomError::Socket)?;
-    match end.receive().await? {
-        Some((EgressRequest::Hello { build_id }, _)) if build_id == BUILD_ID => {}
-        Some((EgressRequest::Hello { build_id }, _)) => return Err(RoomError::Build(build_id)),
+    let proxy = match end.receive().await? {
+        Some((EgressRequest::Hello { build_id, proxy }, _)) if build_id == BUILD_ID => proxy,
+        Some((EgressRequest::Hello { build_id, .. }, _)) => return Err(RoomError::Build(build_id)),
         Some(_) => return Err(RoomError::Order("the first is not Hello")),
         None => return Ok(()),
-    }
+    };
     link.send(EgressReply::Welcome { build_id: BUILD_ID.to_owned() }, None);
     let mut sessions = Sessions {
         link,
-        resolver,
-        limits,
+        way_out: WayOut { resolver, proxy, limits },
         trust: Arc::default(),
         fetches: Arc::new(Semaphore::new(MAX_FETCHES)),
         own,
@@ -125,8 +124,7 @@ async fn serve_with(
 /// The sessions that are served. Dropping this ends them.
 struct Sessions {
     link: Link,
-    resolver: Arc<dyn Resolver>,
-    limits: Limits,
+    way_out: WayOut,
     trust: Arc<HostTrust>,
     /// The credentials that the service manager gave to the room.
     own: CredentialFiles,
@@ -238,8 +236,7 @@ impl Sessions {
         let sockets = rest.into_iter().map(|(kind, fd)| Socket::new(kind, fd));
         let sockets: io::Result<Vec<_>> = sockets.collect();
         let sockets = sockets.map_err(|error| RoomError::Listener(number, error))?;
-        let (link, resolver) = (self.link.clone(), self.resolver.clone());
-        let session = Session::new(terms, inward, link, resolver, self.limits);
+        let session = Session::new(terms, inward, self.link.clone(), self.way_out.clone());
         let serving = self.tasks.spawn(session.clone().serve(sockets));
         let (fetches, open) = Default::default();
         self.running.insert(number, ServedSession { session, serving, fetches, open });

@@ -32,7 +32,7 @@ async fn closing_a_session_ends_its_connections_and_listeners_only() {
 
 #[tokio::test]
 async fn a_broker_that_breaks_the_protocol_ends_the_room() {
-    let hello = EgressRequest::Hello { build_id: palisade_plan::BUILD_ID.to_owned() };
+    let hello = EgressRequest::Hello { build_id: palisade_plan::BUILD_ID.to_owned(), proxy: None };
     let open = |listeners| EgressRequest::Open {
         session: SESSION,
         listeners,

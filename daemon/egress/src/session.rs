@@ -3,7 +3,7 @@
 use crate::{
     address::AddressRules,
     credential::{Credential, SessionCredentials},
-    dial::{DialError, Dialler, Resolver},
+    dial::{DialError, Dialler, WayOut},
     direct,
     inspect::Inspection,
     limits::{Limits, MAX_LOOKUPS},
@@ -89,16 +89,15 @@ impl Session {
         terms: SessionTerms,
         inward: Vec<OwnedFd>,
         link: Link,
-        resolver: Arc<dyn Resolver>,
-        limits: Limits,
+        way_out: WayOut,
     ) -> Arc<Self> {
         let connections = usize::try_from(terms.budget.connections).unwrap_or(usize::MAX);
         let connections = connections.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             number: terms.number,
             link,
-            limits,
-            dialler: Dialler::new(resolver, terms.rules, limits),
+            limits: way_out.limits,
+            dialler: Dialler::new(way_out, terms.rules),
             questions: AtomicU64::new(0),
             upload: Arc::new(UploadBudget::new(terms.budget.upload_bytes)),
             connections: Arc::new(Semaphore::new(connections)),

@@ -11,6 +11,7 @@ use palisade_plan::{
     },
     host::{HostName, Target},
 };
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
 use std::{
     collections::HashMap,
@@ -26,6 +27,15 @@ use tokio::{
     sync::mpsc,
     task::JoinHandle,
 };
+
+/// Returns the settings of a test with random cases: always the same ones, or with `PALISADE_LONG=1` a
+/// hundred times as many new ones.
+pub(crate) fn random_cases(cases: u32) -> ProptestConfig {
+    let is_long = std::env::var_os("PALISADE_LONG").is_some_and(|set| set == "1");
+    let (cases, rng_seed) =
+        if is_long { (cases * 100, RngSeed::Random) } else { (cases, RngSeed::Fixed(7)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
 
 /// The session of a test.
 pub(crate) const SESSION: u32 = 7;
@@ -120,6 +130,8 @@ pub(crate) struct Conditions {
     pub(crate) host_ports: Vec<u16>,
     /// The port that is published, with two sockets for it.
     pub(crate) publish: Option<u16>,
+    /// The operator's proxy.
+    pub(crate) proxy: Option<Target>,
     pub(crate) limits: Limits,
 }
 
@@ -132,6 +144,7 @@ impl Default for Conditions {
             denied: Vec::new(),
             host_ports: Vec::new(),
             publish: None,
+            proxy: None,
             limits: Limits::default(),
         }
     }
@@ -153,7 +166,8 @@ impl World {
         }
         let room = tokio::spawn(serve(theirs, resolver.clone(), conditions.limits));
         let broker = Arc::new(Datagrams::new(ours));
-        broker.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned() }, &[]).unwrap();
+        let hello = EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy: conditions.proxy };
+        broker.send(&hello, &[]).unwrap();
         let replies = answer_by(broker.clone(), conditions.rule);
         let tcp = || std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (proxy, names_tcp, direct) = (tcp(), tcp(), tcp());
@@ -273,6 +287,11 @@ impl Outside {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         Self { listener, port }
+    }
+
+    /// Accepts the next connection, whenever it comes.
+    pub(crate) async fn accept_any(&self) -> TcpStream {
+        self.listener.accept().await.unwrap().0
     }
 
     pub(crate) async fn accept(&self) -> TcpStream {

@@ -48,7 +48,7 @@ fn start() -> Program {
 impl Program {
     fn welcomed() -> Self {
         let program = start();
-        program.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned() }, &[]);
+        program.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy: None }, &[]);
         assert_eq!(program.receive(), EgressReply::Welcome { build_id: BUILD_ID.to_owned() });
         program
     }
@@ -176,7 +176,7 @@ fn killed_in_the_middle_of_a_transfer_it_leaves_no_connection() {
 #[test]
 fn a_broker_of_another_build_is_refused() {
     let mut program = start();
-    program.send(&EgressRequest::Hello { build_id: "another".to_owned() }, &[]);
+    program.send(&EgressRequest::Hello { build_id: "another".to_owned(), proxy: None }, &[]);
     assert_eq!(program.child.wait().unwrap().code(), Some(1));
     let mut said = String::new();
     program.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

@@ -118,6 +118,9 @@ pub enum EgressRequest {
     Hello {
         /// The broker's [`crate::BUILD_ID`].
         build_id: String,
+        /// The operator's HTTP proxy, through which every connection to another host is made; `None`:
+        /// the room connects by itself.
+        proxy: Option<Target>,
     },
     /// Use this file for a credential of a session that is opened next. Descriptor: the file. A room
     /// that the service manager has given credentials gets none from the broker.

@@ -14,8 +14,11 @@ use crate::{
 use general::{ProfileEntry, target};
 pub use need::{Access, RefusedAccess, Run};
 use need::{Need, Needs};
-use palisade_plan::egress::{NAMES_PORT, PROXY_PORT, is_synthetic};
 pub use palisade_plan::record::{Right, TargetKind};
+use palisade_plan::{
+    egress::{NAMES_PORT, PROXY_PORT, is_synthetic},
+    host::{Host, HostName, Target},
+};
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
@@ -109,17 +112,22 @@ impl Needs {
             Some(to) if access.right == Right::Connect && net.port(to.port()).is_some() => {
                 self.ports.insert(to.port());
             }
-            Some(to) if access.right == Right::Connect && is_egress(net, to) => self.hosts = true,
+            Some(to) if access.right == Right::Connect && is_egress(net, to) => self.egress = true,
             Some(to)
                 if own(to.ip())
                     && matches!(net.mode.value, NetMode::Loopback | NetMode::Domains) =>
             {
                 self.loopback.push(access.path.clone());
             }
+            // The egress room was asked for the address itself.
+            Some(to) if access.right == Right::Connect && is_by_room(net, to) => {
+                self.hosts.insert(Target { host: Host::Address(to.ip()), port: to.port() });
+            }
             Some(_) if access.right == Right::Connect => {
                 self.refused
                     .push(RefusedAccess { right: access.right, target: access.path.clone() });
             }
+            None if access.right == Right::Connect => self.hosts.extend(host(&access.path)),
             // A Unix socket in the file system is recorded as a path, and one inside the session
             // needs no entry.
             Some(_) | None => {}
@@ -164,6 +172,20 @@ impl Needs {
             }
         }
     }
+}
+
+/// Reads the name of a host with its port.
+fn host(text: &str) -> Option<Target> {
+    let (name, port) = text.rsplit_once(':')?;
+    let host = Host::Name(HostName::new(name).ok()?);
+    Some(Target { host, port: port.parse().ok()? })
+}
+
+/// Returns `true` if an egress room may connect to an address, perhaps with approval.
+fn is_by_room(net: &Net, to: SocketAddr) -> bool {
+    let target = Target { host: Host::Address(to.ip()), port: to.port() };
+    let is_listed = net.allow.iter().any(|said| said.value.allows(&target));
+    net.mode.value == NetMode::Domains && (net.ask || is_listed)
 }
 
 /// Returns `true` if an address leads to a listener of an egress room.

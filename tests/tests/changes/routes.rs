@@ -1,6 +1,7 @@
 //! Programs see one behaviour whichever way a command is held: the same errno from the same call.
 
-use palisade_tests::{Desk, Mode, profile_with};
+use palisade_protocol::ErrorCode;
+use palisade_tests::{Desk, Mode, World, named_profile, profile_with};
 
 /// Tries renames and links, one line of output each: what, and the errno or `ok`.
 const TRIES: &str = r#"
@@ -65,6 +66,32 @@ fn renames_and_links_give_the_same_errno_on_every_route() {
             assert_eq!(desk.text("b/over").as_deref(), Some("text\n"), "{mode:?} {guard}");
             assert_eq!(desk.text("a/one"), None, "{mode:?} {guard}");
             assert_eq!(desk.text("three").as_deref(), Some("text\n"), "{mode:?} {guard}");
+        }
+    }
+}
+
+#[test]
+fn a_redirection_to_an_unknown_place_needs_approval_where_it_could_lose_something_only() {
+    let net = "mode = \"domains\"\nallow = [\"packages.example\"]";
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.add_profile("loopback", &named_profile("mode = \"loopback\""));
+        world.add_profile("by-name", &named_profile(net));
+        for profile in ["loopback", "by-name"] {
+            let sandbox = world.open_with(profile);
+            // The mounts hold such a file, whatever the network: it is new, or private to the session.
+            let own = format!("ls 2>$PWD/errors-{profile}");
+            for line in [own.as_str(), "ls 2>~/errors", "F=/tmp/errors; ls 2>$F >&2"] {
+                let done = sandbox.bash(line);
+                assert!(done.success, "{mode:?}: {profile}: {line}: {:?}", done.error);
+            }
+        }
+        // The controls: what a program might lose elsewhere is asked about where there is an elsewhere.
+        let sandbox = world.open_with("by-name");
+        for line in ["rm $F", "git push --force", "ssh host.example 'ls > $X'"] {
+            let refused = sandbox.bash(line).error.unwrap();
+            assert_eq!(refused.code, ErrorCode::Denied, "{mode:?}: {line}: {refused}");
+            assert!(refused.message.contains("needs approval"), "{mode:?}: {line}: {refused}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod commands;
+mod egress_breaks;
 mod egress_rooms;
 mod guarded;
 mod hidden;
@@ -25,3 +26,4 @@ mod resources;
 mod rights;
 mod sockets;
 mod syscalls;
+mod upstream_proxy;

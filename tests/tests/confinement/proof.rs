@@ -214,12 +214,13 @@ fn what_can_not_be_tried_is_not_proved() {
 }
 
 /// A daemon that proves its profiles in a place that `holed` shows.
-fn proving(world: &World) -> (UnixStream, Child) {
+fn proving(world: &World, arguments: &[&str]) -> (UnixStream, Child) {
     world.mode.act(|| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut command = world.command("palisaded");
         command.args(["--embedded", "--prove-at-start", "--state"]).arg(world.state());
         command.arg("--profiles").arg(world.profiles()).env("TMPDIR", world.outside());
+        command.args(arguments);
         let command = command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         (ours, command.spawn().unwrap())
     })
@@ -234,7 +235,7 @@ fn a_daemon_that_proves_serves_only_what_is_proved() {
         let open = fs::Permissions::from_mode(0o777);
         fs::set_permissions(world.outside(), open).unwrap();
         let opened = |profile: &str| {
-            let (stream, daemon) = proving(&world);
+            let (stream, daemon) = proving(&world, &[]);
             Sandbox::over(stream, Some(daemon), Open::new(world.workspace()).profile(profile))
         };
         let error = opened("holed").expect_err("a profile with a hole");
@@ -250,6 +251,29 @@ fn a_daemon_that_proves_serves_only_what_is_proved() {
         let logs = fs::read_dir(world.state().join("audit")).unwrap().flatten();
         let log: String = logs.filter_map(|log| fs::read_to_string(log.path()).ok()).collect();
         assert!(log.contains("the proof of the profile"), "what proves is recorded as well");
+    }
+}
+
+#[test]
+fn a_profile_with_services_is_proved_where_the_daemon_allows_them() {
+    let text = "version = 1\ndescription = \"serving\"\nextends = \"workspace\"\nwiden = true\n\
+                [net]\nmode = \"domains\"\n[net.host]\nports = [5432]\n[net.publish]\nports = [3210]\n";
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        world.add_profile("serving", text);
+        let shown = String::from_utf8(prove(&world, &["serving"]).stdout).unwrap();
+        let expected = match mode {
+            Mode::User => "serving: proved: ",
+            Mode::System => "serving: not tried, because the ceiling does not permit it: net.host",
+        };
+        assert!(shown.contains(expected), "{mode:?}: {shown}");
+        fs::set_permissions(world.outside(), fs::Permissions::from_mode(0o777)).unwrap();
+        let arguments = ["--allow-host", "5432", "--allow-publish", "3210"];
+        let (stream, daemon) = proving(&world, &arguments);
+        let open = Open::new(world.workspace()).profile("serving");
+        let served = Sandbox::over(stream, Some(daemon), open);
+        let sandbox = served.unwrap_or_else(|error| panic!("{mode:?}: {error}"));
+        assert_eq!(sandbox.session.receipt().network.mode, "domains", "{mode:?}");
     }
 }
 

@@ -5,6 +5,7 @@ use palisade_audit::ConnectionVerdict;
 use palisade_client::Open;
 use palisade_protocol::ErrorCode;
 use palisade_tests::{Mode, NamedHosts, Sandbox, named_profile, rooms::until, text};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     io::{Read as _, Write as _},
@@ -121,5 +122,41 @@ fn the_operator_decides_whether_a_port_is_published() {
         let hosts = with_port(mode, port, &[]);
         let opened = hosts.try_open(Open::new(hosts.world.workspace()));
         assert_eq!(opened.is_ok(), mode == Mode::User, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_published_port_serves_again_after_its_room_was_killed() {
+    for mode in Mode::all() {
+        let port = free_port();
+        let hosts = with_port(mode, port, &["--allow-publish", &port.to_string()]);
+        let sandbox = hosts.open();
+        let at = published_at(&hosts, port).expect("it is listed");
+        serve(&sandbox, port, "inside");
+        assert!(fetch(at).ends_with("\r\n\r\ninside"), "{mode:?}");
+        let mut held = TcpStream::connect(at).unwrap();
+        held.write_all(b"GET /x HTTP/1.0\r\n").unwrap();
+        let is_carried = || {
+            let listed = sandbox.wait(sandbox.client.connections()).unwrap().connections;
+            listed.iter().any(|one| one.asked == "published" && one.address.is_some())
+        };
+        until("the connection is carried", is_carried);
+        let old = hosts.rooms();
+        kill_process(Pid::from_raw(old[0]).unwrap(), Signal::KILL).unwrap();
+        // The connection ends with its room: with nothing, or reset.
+        let mut rest = Vec::new();
+        drop(held.read_to_end(&mut rest));
+        assert_eq!(rest, b"", "{mode:?}");
+        until("there is another room", || {
+            let now = hosts.rooms();
+            !now.is_empty() && now != old
+        });
+        until("the port serves again", || {
+            let Ok(mut stream) = TcpStream::connect(at) else { return false };
+            let mut answer = Vec::new();
+            let asked = stream.write_all(b"GET /x HTTP/1.0\r\n\r\n").is_ok();
+            asked && stream.read_to_end(&mut answer).is_ok() && answer.ends_with(b"\r\n\r\ninside")
+        });
+        assert_eq!(published_at(&hosts, port), Some(at), "{mode:?}: at the same place");
     }
 }

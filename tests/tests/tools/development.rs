@@ -139,7 +139,7 @@ fn cargo_of_the_callers_home_builds_and_no_other_is_there() {
 
 /// The toolchain that these tests were built with: a directory with `bin/cargo` and `lib`.
 #[allow(clippy::disallowed_methods)]
-fn toolchain() -> Option<PathBuf> {
+pub(super) fn toolchain() -> Option<PathBuf> {
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let root = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
     root.join("bin/cargo").exists().then_some(root)
@@ -147,7 +147,7 @@ fn toolchain() -> Option<PathBuf> {
 
 /// The toolchain where the session's user can reach it: where it is, or hard links to it.
 #[allow(clippy::disallowed_methods)]
-fn reachable(mode: Mode, root: &Path, directory: &Path) -> PathBuf {
+pub(super) fn reachable(mode: Mode, root: &Path, directory: &Path) -> PathBuf {
     if mode.act(|| fs::read(root.join("bin/cargo")).is_ok()) {
         return root.to_owned();
     }

@@ -116,3 +116,48 @@ fn a_private_daemon_takes_hosts_from_the_command_line() {
         assert!(text(&wrong.stderr).contains("\"*.com\" can not be allowed"), "{wrong:?}");
     }
 }
+
+#[test]
+fn hosts_that_were_used_are_learned_and_refused_ones_are_suggested() {
+    for mode in Mode::all() {
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let port = server.port;
+        let world = palisade_tests::World::new(mode);
+        let net = format!(
+            "mode = \"domains\"\nallow = [\"packages.test:{port}\", \"unused.test\", \
+             \"127.0.0.1:{port}\"]\nask = true\n"
+        );
+        world.add_unasked("wide", &named_profile(&net));
+        let hosts = hosts_file(&world, &NAMES);
+        let learned = world.workspace().join("learned.toml");
+        let url = format!("http://packages.test:{port}/x");
+        for how in ["", "--noproxy \"*\""] {
+            let mut learn = among_names(&world, &hosts, "palisade");
+            learn.args(["profile", "learn", "--from", "wide", "--profiles"]).arg(world.profiles());
+            learn.arg("-o").arg(&learned);
+            let learn = learn.args(["--", &format!("curl -sS {how} {url}")]).output().unwrap();
+            let told = format!("{}{}", text(&learn.stdout), text(&learn.stderr));
+            assert!(learn.status.success(), "{mode:?}: {told}");
+            assert!(told.contains("the command succeeds under the learned profile"), "{told}");
+            let profile = std::fs::read_to_string(&learned).unwrap();
+            let line =
+                format!("\"packages.test:{port}\", # The run connected to packages.test:{port}.");
+            assert!(profile.contains(&line), "{mode:?}: {profile}");
+            assert!(profile.contains("ask = false") && !profile.contains("unused"), "{profile}");
+            std::fs::remove_file(&learned).unwrap();
+        }
+    }
+    for mode in Mode::all() {
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let hosts = NamedHosts::new(mode, &NAMES, &net(server.port));
+        let sandbox = hosts.open();
+        assert!(sandbox.bash("curl -sS https://other.test/x").exit_code != Some(0));
+        drop(sandbox);
+        let log = hosts.world.state().join("audit");
+        let profiles = hosts.world.profiles();
+        let words = ["profile", "suggest", "--json", "--dir", log.to_str().unwrap()];
+        let suggest = hosts.palisade(&words).arg("--profiles").arg(profiles).output().unwrap();
+        let told = text(&suggest.stdout);
+        assert!(told.contains("other.test") && told.contains("net.allow"), "{mode:?}: {suggest:?}");
+    }
+}

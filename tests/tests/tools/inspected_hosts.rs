@@ -147,6 +147,49 @@ fn a_request_can_not_be_hidden_in_another() {
     }
 }
 
+/// Offers protocols in the TLS greeting, and shows which one was chosen: `offer.py PROTOCOL,…`. Without
+/// protocols it sends a beginning of HTTP/2 and shows what comes back.
+const OFFER: &str = r#"
+import socket, ssl, sys
+context = ssl.create_default_context()
+if len(sys.argv) > 1: context.set_alpn_protocols(sys.argv[1].split(","))
+s = socket.create_connection(("api.test", PORT))
+try: s = context.wrap_socket(s, server_hostname="api.test")
+except ssl.SSLError as error: sys.exit(f"no TLS: {error}")
+print(s.selected_alpn_protocol())
+if len(sys.argv) > 1: sys.exit()
+s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))
+try: print(s.recv(4096))
+except OSError as error: print(type(error).__name__)
+"#;
+
+#[test]
+fn a_program_that_speaks_only_http_2_is_refused_and_told_so() {
+    for mode in Mode::all() {
+        let Inspected { server, hosts, .. } = Inspected::new(mode, Path::new("/none"), "[\"GET\"]");
+        let (port, sandbox) = (server.port, hosts.open());
+        let offer = OFFER.replace("PORT", &port.to_string());
+        fs::write(hosts.world.workspace().join("offer.py"), offer).unwrap();
+        let refused = sandbox.bash("/usr/bin/python3 offer.py h2");
+        assert_eq!((refused.exit_code, refused.stdout.as_str()), (Some(1), ""), "{mode:?}");
+        assert!(refused.stderr.starts_with("no TLS"), "{mode:?}: {}", refused.stderr);
+        let is_told = |denial: &palisade_protocol::Denial| {
+            denial.layer == "network" && format!("{denial:?}").contains("must be HTTP/1.1")
+        };
+        assert!(refused.denials.iter().any(is_told), "{mode:?}: {:?}", refused.denials);
+        // Without having agreed on it, either.
+        let begun = sandbox.ok("/usr/bin/python3 offer.py");
+        assert!(begun.starts_with("None\n") && !begun.contains("200"), "{mode:?}: {begun}");
+        assert_eq!((server.requests().len(), server.connections()), (0, 0), "{mode:?}");
+        // The controls: a program that offers both knows which one it gets, and works.
+        assert_eq!(sandbox.ok("/usr/bin/python3 offer.py h2,http/1.1"), "http/1.1\n", "{mode:?}");
+        let url = format!("https://api.test:{port}/x");
+        let both = sandbox.bash(&format!("curl -sS --http2 -w ' %{{http_version}}' {url}"));
+        assert_eq!(both.stdout, "hello from /x\n 1.1", "{mode:?}: {}", both.stderr);
+        assert_eq!(server.requests().len(), 1, "{mode:?}");
+    }
+}
+
 const PYTHON: &str = "/usr/bin/python3 -c 'import urllib.request as u; \
     print(u.urlopen(\"URL/x\").read().decode(), end=\"\")'";
 

@@ -1,6 +1,7 @@
 //! `web_fetch`: pages come from allowed hosts only, each redirect is judged anew, and what comes is
 //! bounded and marked.
 
+use palisade_client::{Answer, OperatorEvent, Registration};
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
     Mode, NamedHosts, Place, Sandbox, TestAuthority, WebServer, World, named_profile, rooms::until,
@@ -334,5 +335,69 @@ fn an_unlisted_host_needs_approval_and_without_an_approver_nobody_hears_of_it() 
         assert_eq!(code, ErrorCode::Denied, "{mode:?}: {message}");
         assert!(message.contains("needs approval"), "{mode:?}: {message}");
         web.assert_untouched("nobody approved it");
+    }
+}
+
+#[test]
+fn an_unlisted_host_is_fetched_from_after_an_approval_of_it() {
+    for mode in Mode::all() {
+        let web = Web::with(mode, "ask = true");
+        let sandbox = web.hosts.open();
+        let operator = web.hosts.operator(&sandbox);
+        sandbox.wait(operator.register(Registration::new("person:ann"))).unwrap();
+        let port = web.plain.port;
+        let arguments = json!({"url": format!("http://other.test:{port}/x")});
+        let (result, questions) = sandbox.wait(async {
+            let call = sandbox.session.call("web_fetch", arguments).into_future();
+            tokio::pin!(call);
+            let mut questions = Vec::new();
+            loop {
+                tokio::select! {
+                    result = &mut call => return (result.unwrap(), questions),
+                    event = operator.next() => {
+                        let Some(OperatorEvent::Question(question)) = event else { continue };
+                        operator.answer(&question, Answer::approve()).await.unwrap();
+                        questions.push(*question);
+                    }
+                }
+            }
+        });
+        assert_eq!(content(&result), "hello from /x\n", "{mode:?}");
+        assert_eq!(web.plain.requests().len(), 1, "{mode:?}");
+        // The host is approved once, for this page.
+        let of_host = questions.iter().filter(|one| one.arguments.as_str().contains("other.test"));
+        assert_eq!(of_host.count(), 1, "{mode:?}: {questions:?}");
+        let records = web.hosts.connections();
+        let allowed = records.iter().find(|one| one.asked == "web_fetch").unwrap();
+        assert!(allowed.rule.as_str().starts_with("approved by"), "{mode:?}: {allowed:?}");
+    }
+}
+
+#[test]
+fn pages_of_an_inspected_host_are_judged_by_their_path() {
+    for mode in Mode::all() {
+        let place = Place::new();
+        let authority = TestAuthority::default();
+        let server = WebServer::start_tls(place.path(), authority.server(&["docs.test"]));
+        let port = server.port;
+        let net = format!(
+            "mode = \"domains\"\nallow = [\"127.0.0.1:{port}\"]\n\
+             [[net.rule]]\nhost = \"docs.test:{port}\"\nmethods = [\"GET /open/*\"]\n"
+        );
+        let hosts = NamedHosts::trusting(mode, &NAMES, &named_profile(&net), Some(&authority));
+        let sandbox = hosts.open();
+        let get = |scheme: &str, path: &str| {
+            fetch(&sandbox, json!({"url": format!("{scheme}://docs.test:{port}{path}")}))
+        };
+        assert_eq!(content(&get("https", "/open/x")), "hello from /open/x\n", "{mode:?}");
+        assert_eq!(server.requests().len(), 1, "{mode:?}");
+        let heard = server.received();
+        for (scheme, path) in
+            [("https", "/closed"), ("https", "/open/%2e%2e/x"), ("http", "/open/x")]
+        {
+            let (code, message) = refused(&get(scheme, path));
+            assert_eq!(code, ErrorCode::Denied, "{mode:?}: {scheme} {path}: {message}");
+        }
+        assert_eq!(server.received(), heard, "{mode:?}");
     }
 }

@@ -186,3 +186,43 @@ fn a_preset_is_written_from_the_hosts_own_settings_and_explained_by_its_line() {
         "{said}"
     );
 }
+
+const WEB: &str = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+    [net]\nmode = \"domains\"\nallow = [\"packages.example\", \"*.files.example\", \"mirror.example:8080\"]\n\
+    deny = [\"paste.files.example\"]\nfetch = [\"docs.example\"]\n";
+
+#[test]
+fn hosts_are_explained_compared_and_tested_by_name() {
+    let place = directory();
+    let tests = "tests = [\"connect packages.example:443: allow\", \"connect other.example:443: deny\", \
+                 \"connect Paste.Files.Example.:443: deny\"]\n[fs]";
+    fs::write(place.path().join("web.toml"), WEB.replacen("[fs]", tests, 1)).unwrap();
+    let asks = WEB.replace("deny = ", "ask = true\ndeny = ").replace("packages.", "wheels.");
+    fs::write(place.path().join("asks.toml"), asks).unwrap();
+    for (file, target, decision, told) in [
+        ("web.toml", "packages.example:443", "allow", "net.allow \"packages.example\" allows it"),
+        ("web.toml", "PACKAGES.example.:80", "allow", "only TLS and HTTP to this host may be sent"),
+        ("web.toml", "a.files.example:443", "allow", "*.files.example"),
+        ("web.toml", "mirror.example:8080", "allow", "anything may be sent there"),
+        ("web.toml", "mirror.example:443", "deny", "add \"mirror.example\" to net.allow"),
+        ("web.toml", "paste.files.example:443", "deny", "net.deny has \"paste.files.example\""),
+        ("web.toml", "docs.example:443", "deny", "web_fetch may get pages from it"),
+        ("web.toml", "other.example:22", "deny", "add \"other.example:22\" to net.allow"),
+        ("asks.toml", "packages.example:443", "ask", "net.ask is true"),
+    ] {
+        let (status, found, said) = profile(&place, &["explain", file, "connect", target]);
+        assert!(found.starts_with(&format!("{decision}: connect ")), "{target}: {found}{said}");
+        assert!(found.contains(told), "{target}: {told}: {found}");
+        assert_eq!(status == 0, decision == "allow", "{target}: {found}");
+    }
+    let (_, told, _) = profile(&place, &["diff", "web.toml", "asks.toml"]);
+    for line in [
+        "- net.allow: without packages.example\n",
+        "+ net.allow: with wheels.example\n",
+        "+ net.ask: ",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let (status, told, _) = profile(&place, &["test", "web.toml"]);
+    assert_eq!((status, told.matches("holds").count()), (0, 3), "{told}");
+}

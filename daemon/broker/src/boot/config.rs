@@ -24,12 +24,14 @@ mod document;
 mod error;
 mod keys;
 mod place;
+mod upstream_proxy;
 mod values;
 
 pub use error::ConfigError;
 pub(crate) use keys::{KEYS, Reloadability};
 pub use place::ConfigPosition;
 pub(crate) use place::LocatedValue;
+pub use upstream_proxy::UpstreamProxy;
 pub use values::{AllowedPorts, LogFilter};
 pub(crate) use values::{KeySource, Retention};
 
@@ -49,6 +51,7 @@ pub(crate) struct Config {
     pub(crate) user: Option<LocatedValue<String>>,
     pub(crate) launcher_socket: Option<LocatedValue<PathBuf>>,
     pub(crate) egress_socket: Option<LocatedValue<PathBuf>>,
+    pub(crate) egress_proxy: Option<LocatedValue<UpstreamProxy>>,
     pub(crate) credentials: Option<LocatedValue<PathBuf>>,
     pub(crate) allow_ports: Option<LocatedValue<AllowedPorts>>,
     pub(crate) allow_host: Option<LocatedValue<AllowedServices>>,
@@ -157,6 +160,7 @@ struct Spelled {
     user: Option<Spanned<String>>,
     launcher_socket: Option<Spanned<AbsolutePath>>,
     egress_socket: Option<Spanned<AbsolutePath>>,
+    egress_proxy: Option<Spanned<UpstreamProxy>>,
     credentials: Option<Spanned<AbsolutePath>>,
     allow_ports: Option<Spanned<AllowedPorts>>,
     allow_host: Option<Spanned<AllowedServices>>,
@@ -298,6 +302,7 @@ impl Config {
             user: document.written(spelled.user),
             launcher_socket: document.path(spelled.launcher_socket),
             egress_socket: document.path(spelled.egress_socket),
+            egress_proxy: document.written(spelled.egress_proxy),
             credentials: document.path(spelled.credentials),
             allow_ports: document.written(spelled.allow_ports),
             allow_host: document.written(spelled.allow_host),

@@ -2,7 +2,7 @@
 
 use crate::{
     base::services::AllowedServices,
-    boot::config::{AllowedPorts, LogFilter},
+    boot::config::{AllowedPorts, LogFilter, UpstreamProxy},
 };
 use clap::Parser;
 use std::path::PathBuf;
@@ -64,6 +64,10 @@ pub struct Options {
     /// net.mode = "domains"; without it, the daemon starts them
     #[arg(long, value_name = "PATH")]
     pub egress_socket: Option<PathBuf>,
+    /// The HTTP proxy of this network, HOST:PORT, through which egress rooms connect to other hosts
+    /// [default: none, they connect by themselves]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub egress_proxy: Option<UpstreamProxy>,
     /// The directory with a file for each credential of net.rule, for egress rooms that the daemon
     /// starts [default: /etc/palisade/credentials for root, else $XDG_CONFIG_HOME/palisade/credentials]
     #[arg(long, value_name = "DIR")]

@@ -21,6 +21,7 @@ use crate::{
     front::{prove::proofs::ProofSchedule, scrape::Address},
 };
 use palisade_audit::{RetentionPolicy, Sync};
+use palisade_plan::host::Target;
 use palisade_policy::ProfileSet;
 use std::{
     io,
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) launcher_socket: Option<PathBuf>,
     /// The socket of a service that starts egress rooms.
     pub(crate) egress_socket: Option<PathBuf>,
+    /// The HTTP proxy of this network, for egress rooms.
+    pub(crate) egress_proxy: Option<Target>,
     /// The directory of credentials.
     pub(crate) credentials: CredentialDirectory,
     /// The TCP ports to allow, passed to the launcher that the daemon starts.
@@ -175,6 +178,9 @@ impl Settings {
             file.egress_socket,
             (None, ValueOrigin::Default),
         );
+        let none = (None, ValueOrigin::Default);
+        let egress_proxy =
+            effective.choose("egress_proxy", options.egress_proxy, file.egress_proxy, none);
         let default = (usual_credentials, config_origin);
         let credentials =
             effective.choose("credentials", options.credentials, file.credentials, default);
@@ -245,6 +251,7 @@ impl Settings {
             account,
             launcher_socket,
             egress_socket,
+            egress_proxy: egress_proxy.map(Target::from),
             credentials,
             allow_ports,
             allow_host: allow_host.unwrap_or_default(),

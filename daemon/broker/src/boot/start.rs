@@ -31,7 +31,11 @@ use crate::{
         serve::{self, Listener, OtherListeners, StopTokens},
         server::{Clients, Operators, Server, ServerParts},
     },
-    network::{credentials::CredentialStore, room_process, source::RoomSource},
+    network::{
+        credentials::CredentialStore,
+        room_process,
+        source::{RoomOrigin, RoomSource},
+    },
     stores::{spool::Spools, undo::Undos},
     telemetry::{
         audit::Audit,
@@ -209,16 +213,17 @@ fn programs(settings: &Settings) -> Result<(Analyst, RoomSource, Proofs), StartE
     let analyst = Search::usual().open("palisade-analyst").map_err(StartError::Analyst)?;
     let analyst =
         for_account(analyst).map_err(|error| StartError::Io("copy palisade-analyst", error))?;
-    let egress = match (&settings.egress_socket, Search::usual().open(room_process::NAME)) {
-        (Some(path), _) => RoomSource::Socket(path.clone()),
+    let origin = match (&settings.egress_socket, Search::usual().open(room_process::NAME)) {
+        (Some(path), _) => RoomOrigin::Socket(path.clone()),
         (None, Ok(program)) => {
             let program = for_account(program);
             let program = program.map_err(|error| StartError::Io("copy palisade-egress", error))?;
-            RoomSource::Program(program, credentials(settings)?)
+            RoomOrigin::Program(program, credentials(settings)?)
         }
         // Only sessions with a network by name need it, and they are refused with this reason.
-        (None, Err(missing)) => RoomSource::Missing(missing.to_string()),
+        (None, Err(missing)) => RoomOrigin::Missing(missing.to_string()),
     };
+    let egress = RoomSource { origin, proxy: settings.egress_proxy.clone() };
     let prover = match settings.proving {
         ProofSchedule::Never => None,
         ProofSchedule::AtStart => Some(

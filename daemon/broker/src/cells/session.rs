@@ -28,6 +28,7 @@ use crate::{
         todos::Todos,
         transaction::Transactions,
         turn::Turns,
+        used_hosts::UsedHosts,
     },
     stores::undo::{Owner, Undos},
     telemetry::audit::Audit,
@@ -116,6 +117,8 @@ pub(crate) struct Session {
     inspection: Option<SessionInspection>,
     /// The connections that the session was refused.
     pub(crate) refused: Arc<RefusedConnections>,
+    /// The hosts that it was allowed to connect to, if it records.
+    pub(crate) used_hosts: UsedHosts,
     state: watch::Receiver<SessionState>,
     /// True if an operator ended the session.
     aborted: AtomicBool,

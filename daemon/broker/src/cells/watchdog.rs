@@ -165,6 +165,11 @@ impl Watchdog {
             observe::used(session, recorded, &mut ended);
         }
         ended.recorded = self.recorded.filter(|_| session.recording == Recording::Yes);
+        if let Some(recorded) = &mut ended.recorded {
+            let (hosts, lost) = session.used_hosts.accesses();
+            recorded.noted.extend(hosts);
+            recorded.lost += lost;
+        }
         ended.denials = why::kernel_denials(session, &told.refused);
         (ended, channel)
     }

@@ -56,10 +56,13 @@ pub(crate) struct Routing {
 }
 
 /// The extent of everything that the text is known to destroy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LossExtent {
     /// In the workspace: a transaction holds it back.
     Workspace,
+    /// Also in other files of this host, or at an unknown place on it: lost only if the session can
+    /// change directories that no transaction holds back.
+    Host,
     /// Also outside the workspace, or at an unknown place.
     Beyond,
 }
@@ -104,14 +107,19 @@ fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: LossExtent)
     };
     // In a read-only workspace, writable places are mounts of their own, which no transaction holds
     // back.
-    let reach = if terms.writes_workspace { reach } else { LossExtent::Beyond };
+    let reach = match reach {
+        LossExtent::Workspace if !terms.writes_workspace => LossExtent::Beyond,
+        LossExtent::Workspace | LossExtent::Host | LossExtent::Beyond => reach,
+    };
     let up_front = match (terms.guard, reach) {
         (Guard::Off, _) => UpFront::Nothing,
         (Guard::Text, _) => UpFront::Everything,
         (Guard::Auto | Guard::Transaction, LossExtent::Beyond) if terms.unheld => UpFront::Known,
-        (Guard::Auto | Guard::Transaction, LossExtent::Workspace | LossExtent::Beyond) => {
-            UpFront::Nothing
-        }
+        (Guard::Auto | Guard::Transaction, LossExtent::Host) if terms.unguarded => UpFront::Known,
+        (
+            Guard::Auto | Guard::Transaction,
+            LossExtent::Workspace | LossExtent::Host | LossExtent::Beyond,
+        ) => UpFront::Nothing,
     };
     let reads = nature == Nature::Reads && choice == RouteChoice::Automatic;
     let direct = choice == RouteChoice::Direct;
@@ -174,6 +182,10 @@ mod tests {
         assert_eq!(asked(TERMS, LossExtent::Beyond), UpFront::Nothing);
         assert_eq!(asked(unheld, LossExtent::Workspace), UpFront::Nothing);
         assert_eq!(asked(unheld, LossExtent::Beyond), UpFront::Known);
+        // A network reaches no file of this host.
+        assert_eq!(asked(unheld, LossExtent::Host), UpFront::Nothing);
+        let unguarded = Terms { unguarded: true, ..unheld };
+        assert_eq!(asked(unguarded, LossExtent::Host), UpFront::Known);
     }
 
     #[test]

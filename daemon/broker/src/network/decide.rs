@@ -107,11 +107,15 @@ pub(super) async fn decide(
         (_, Some(request), _) => session.policy.decide_request(target, request),
         (_, None, _) => session.policy.decide(target),
     };
-    match decision {
+    let verdict = match decision {
         EgressDecision::Allow { rule, tunnel } => EgressVerdict::Allow { rule, tunnel },
         EgressDecision::Deny { reason } => EgressVerdict::Deny { reason },
         EgressDecision::Ask { tunnel } => consult(approvals, session, target, calls, tunnel).await,
+    };
+    if let EgressVerdict::Allow { .. } = verdict {
+        session.note_used(target, asked);
     }
+    verdict
 }
 
 /// Asks approvers, or waits for the answer to the same request.

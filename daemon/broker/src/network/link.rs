@@ -36,7 +36,8 @@ impl RoomLink {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
         let link = Self { socket, _process: Mutex::new(process) };
-        link.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned() }, &[]).await?;
+        let proxy = source.proxy.clone();
+        link.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy }, &[]).await?;
         let reply = timeout(GREETING, link.receive()).await;
         match reply.map_err(|_| NetworkError::Silent(GREETING.as_secs()))?? {
             EgressReply::Welcome { build_id } if build_id == BUILD_ID => Ok(link),

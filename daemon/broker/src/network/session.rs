@@ -24,6 +24,7 @@ use palisade_plan::{
     egress::{Asked, EgressRequest, LOOKUP_PORT, RefusalKind},
     host::Target,
     launcher::SessionNumber,
+    record::Recording,
 };
 use palisade_policy::{Act, EgressPolicy};
 use palisade_protocol::{CallId, CallOverview, ConnectionInfo, Denial};
@@ -158,6 +159,19 @@ impl NetworkSession {
         let mut infos = self.published_infos();
         infos.extend(self.connections.infos(&self.identity.id));
         infos
+    }
+
+    /// Notes that a program may connect to a host, if the session records what its programs use.
+    pub(super) fn note_used(&self, target: &Target, asked: Asked) {
+        let is_program = match asked {
+            Asked::Connect | Asked::Http | Asked::Socks | Asked::Direct | Asked::Request => true,
+            Asked::Lookup | Asked::Published | Asked::Fetch => false,
+        };
+        if let Some(session) = self.session.upgrade().filter(|_| is_program)
+            && session.recording == Recording::Yes
+        {
+            session.used_hosts.note(target);
+        }
     }
 
     /// Reports a refusal: to the results of calls, the audit log and the metrics.

@@ -5,6 +5,7 @@ use super::{
     error::NetworkError,
     room_process::{self, RoomProcess},
 };
+use palisade_plan::host::Target;
 use palisade_policy::EgressPolicy;
 use palisade_programs::Program;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -14,9 +15,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The source of egress rooms.
+/// The source of egress rooms, and their way out.
 #[derive(Debug)]
-pub(crate) enum RoomSource {
+pub(crate) struct RoomSource {
+    pub(crate) origin: RoomOrigin,
+    /// The operator's HTTP proxy, through which rooms connect to other hosts.
+    pub(crate) proxy: Option<Target>,
+}
+
+/// The place that egress rooms come from.
+#[derive(Debug)]
+pub(crate) enum RoomOrigin {
     /// A program that this daemon starts, once for each user, and the credentials that it gets.
     Program(Program, CredentialStore),
     /// The socket of a service that starts a room for each connection.
@@ -38,15 +47,15 @@ pub(super) struct RoomConnection {
 impl RoomSource {
     /// Makes a new room.
     pub(super) fn start(&self) -> Result<RoomConnection, NetworkError> {
-        match self {
-            Self::Program(program, _) => {
+        match &self.origin {
+            RoomOrigin::Program(program, _) => {
                 let (process, socket) = room_process::start(program)?;
                 Ok(RoomConnection { socket, process: Some(process) })
             }
-            Self::Socket(path) => Ok(RoomConnection { socket: dial(path)?, process: None }),
-            Self::Missing(why) => Err(NetworkError::Missing(why.clone())),
+            RoomOrigin::Socket(path) => Ok(RoomConnection { socket: dial(path)?, process: None }),
+            RoomOrigin::Missing(why) => Err(NetworkError::Missing(why.clone())),
             #[cfg(test)]
-            Self::Test(rooms) => Ok(RoomConnection { socket: rooms.start()?, process: None }),
+            RoomOrigin::Test(rooms) => Ok(RoomConnection { socket: rooms.start()?, process: None }),
         }
     }
 
@@ -57,24 +66,28 @@ impl RoomSource {
     ) -> Result<Vec<CredentialFile>, NetworkError> {
         let names: BTreeSet<_> =
             policy.credentials().into_iter().map(|(_, name, _)| name).collect();
-        match self {
-            Self::Program(_, store) => Ok(store.open(names)?),
-            Self::Socket(_) | Self::Missing(_) => Ok(Vec::new()),
+        match &self.origin {
+            RoomOrigin::Program(_, store) => Ok(store.open(names)?),
+            RoomOrigin::Socket(_) | RoomOrigin::Missing(_) => Ok(Vec::new()),
             #[cfg(test)]
-            Self::Test(_) => Ok(Vec::new()),
+            RoomOrigin::Test(_) => Ok(Vec::new()),
         }
     }
 
     /// Describes the source, for `doctor`.
     pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Program(program, _) => format!("started from {}", program.path().display()),
-            Self::Socket(path) => format!("service at {}", path.display()),
-            Self::Missing(why) => {
+        let origin = match &self.origin {
+            RoomOrigin::Program(program, _) => format!("started from {}", program.path().display()),
+            RoomOrigin::Socket(path) => format!("service at {}", path.display()),
+            RoomOrigin::Missing(why) => {
                 format!("unavailable: {why}; sessions with net.mode = \"domains\" are refused")
             }
             #[cfg(test)]
-            Self::Test(_) => "made by a test".to_owned(),
+            RoomOrigin::Test(_) => "made by a test".to_owned(),
+        };
+        match &self.proxy {
+            Some(proxy) => format!("{origin}, through the proxy {proxy}"),
+            None => origin,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     listeners::{SessionListeners, tests::listener},
     rooms::EgressRooms,
     session::NetworkSession,
-    source::RoomSource,
+    source::{RoomOrigin, RoomSource},
 };
 use crate::{
     approval::{desk::Approvals, poll::Answerer, service::ApprovalService},
@@ -78,7 +78,7 @@ impl PlayedRoom {
         let socket = std::os::unix::net::UnixStream::from(started.recv().await.unwrap());
         socket.set_nonblocking(true).unwrap();
         let room = Self(UnixStream::from_std(socket).unwrap());
-        let hello = EgressRequest::Hello { build_id: BUILD_ID.to_owned() };
+        let hello = EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy: None };
         assert_eq!(room.hear().await, (hello, 0));
         room
     }
@@ -181,7 +181,8 @@ fn stage(net: &str) -> Stage {
     let parts = (Weak::new(), policy, listeners, None);
     let session = Arc::new(NetworkSession::of(7, identity, cwd, Arc::clone(&refused), parts));
     let (sender, started) = mpsc::unbounded_channel();
-    let rooms = EgressRooms::new(RoomSource::Test(FakeRooms(sender)), Arc::clone(&approvals));
+    let source = RoomSource { origin: RoomOrigin::Test(FakeRooms(sender)), proxy: None };
+    let rooms = EgressRooms::new(source, Arc::clone(&approvals));
     Stage { rooms, started, approvals, session, refused, address, directory }
 }
 

@@ -91,6 +91,9 @@ pub struct RawFinding {
     pub why: String,
     /// The paths that would be lost; empty if the finding does not depend on paths.
     pub targets: Vec<FindingTarget>,
+    /// True if the paths are certainly of this host, because the shell of the text opens them itself:
+    /// a redirection outside of nested code, which might run on another host.
+    pub is_local: bool,
 }
 
 impl RawFinding {
@@ -106,6 +109,7 @@ impl RawFinding {
             span: Span { start: 0, end },
             why: why.to_owned(),
             targets: Vec::new(),
+            is_local: false,
         }
     }
 }

@@ -108,10 +108,12 @@ impl Walk<'_> {
         targets: Vec<FindingTarget>,
     ) {
         let mut shown = call.argv.iter().map(Field::shown);
+        let program = shown.next().unwrap_or_default();
         self.found.push(RawFinding {
             kind,
             severity: severity.unwrap_or_else(|| kind.severity()),
-            program: shown.next().unwrap_or_default(),
+            is_local: self.inside.is_none() && matches!(program.as_str(), ">" | ">>"),
+            program,
             arguments: shown.take(64).map(|text| shorten(&text)).collect(),
             span: call.span,
             why: why.to_owned(),

@@ -158,6 +158,13 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
             None => {
                 "net.allow does not include it".clone_into(&mut found.rule);
                 found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
+                if let Some(said) = net.fetch.iter().find(|said| said.value.allows(target)) {
+                    found.note = format!(
+                        "net.fetch has \"{}\": web_fetch may get pages from it, and programs may \
+                         not connect",
+                        said.value
+                    );
+                }
             }
         },
     }

@@ -1,7 +1,10 @@
 //! The accesses of a command, and the needs that follow from them.
 
 use crate::access::PathAccess;
-use palisade_plan::record::{Right, TargetKind};
+use palisade_plan::{
+    host::Target,
+    record::{Right, TargetKind},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -13,7 +16,7 @@ use std::{
 pub struct Access {
     /// The kind of access.
     pub right: Right,
-    /// An absolute path, or an address with its port.
+    /// An absolute path, an address with its port, or the name of a host with its port.
     pub path: String,
     /// The kind of file that was found.
     pub kind: TargetKind,
@@ -69,9 +72,10 @@ pub(super) struct Needs {
     pub(super) programs: Vec<PathBuf>,
     /// Addresses on the private loopback that were served or connected to.
     pub(super) loopback: Vec<String>,
-    /// True if hosts were looked up or connected to in mode `domains`. The record does not have
-    /// their names.
-    pub(super) hosts: bool,
+    /// True if an egress room was asked for something in mode `domains`.
+    pub(super) egress: bool,
+    /// Hosts that were connected to in mode `domains`.
+    pub(super) hosts: BTreeSet<Target>,
     /// Ports that were connected to in the host's network.
     pub(super) ports: BTreeSet<u16>,
     pub(super) refused: Vec<RefusedAccess>,

@@ -209,7 +209,7 @@ fn the_network_is_what_was_used_of_it() {
     assert_eq!(mode("strict", &[own]), (Network::None, vec![]));
     assert_eq!(mode("trusted-net", &[own]), (Network::None, vec![]));
     assert_eq!(mode("trusted-net", &[away, other]), (Network::Ports(vec![443]), refused(22)));
-    // Which hosts were used is not recorded: the learned profile has those of the wider one.
+    // Without a connection, the learned profile has the hosts of the wider one.
     let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
                 [net]\nmode = \"domains\"\nallow = [\"packages.example\"]\nask = true\n";
     let owner = crate::Owner::Root;
@@ -234,4 +234,49 @@ fn the_network_is_what_was_used_of_it() {
     let found = learn(set.get("trusted-net").unwrap(), &scene(), &lost).unwrap();
     let profile = Profile::parse("learned", &found.text).unwrap();
     assert_eq!(profile.settings.net.planned(), Network::Ports(vec![53, 80, 443]));
+}
+
+#[test]
+fn the_hosts_are_those_that_the_run_connected_to() {
+    use TargetKind::Address;
+    let text = "version = 1\ndescription = \"x\"\n[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n\
+                [net]\nmode = \"domains\"\nallow = [\"packages.example\", \"*.files.example\", \
+                \"git.example:443\", \"unused.example\", \"10.1.0.0/16:5432\"]\nask = true\n";
+    let owner = crate::Owner::Root;
+    let wide = crate::Source { name: "wide", file: "wide.toml", text, owner };
+    let set = ProfileSet::new([wide]).unwrap();
+    let learned = |run: &Run| {
+        let found = learn(set.get("wide").unwrap(), &scene(), run).unwrap();
+        assert!(found.refused.is_empty(), "{:?}", found.refused);
+        let source = crate::Source { name: "learned", file: "l.toml", text: &found.text, owner };
+        let set = ProfileSet::new([wide, source]).unwrap();
+        let net = set.get("learned").unwrap().settings.net.clone();
+        let allow: Vec<_> = net.allow.iter().map(|said| said.value.to_string()).collect();
+        (allow.join(" "), net.ask)
+    };
+    let all = |hosts: &[&'static str]| {
+        let mut accesses = vec![(Right::Connect, "127.0.0.1:61080", Address)];
+        accesses.extend(hosts.iter().map(|host| (Right::Connect, *host, Address)));
+        run(&accesses)
+    };
+    let wider = "git.example:443 packages.example unused.example *.files.example 10.1.0.0/16:5432";
+    for (hosts, expected) in [
+        (&["packages.example:443"][..], ("packages.example 10.1.0.0/16:5432", false)),
+        (
+            &["a.files.example:80", "git.example:443", "10.1.2.3:5432"],
+            ("a.files.example git.example:443 10.1.0.0/16:5432", false),
+        ),
+        // An approver allowed another one, and has to be asked again.
+        (
+            &["packages.example:80", "other.example:443"],
+            ("packages.example 10.1.0.0/16:5432", true),
+        ),
+        (&["other.example:443"], (wider, true)),
+        (&[], (wider, true)),
+    ] {
+        let (allow, ask) = learned(&all(hosts));
+        assert_eq!((allow.as_str(), ask), expected, "{hosts:?}");
+    }
+    let lost = Run { lost: 1, ..all(&["packages.example:443"]) };
+    assert_eq!(learned(&lost).0, wider);
 }

@@ -4,8 +4,16 @@ use super::{
     general::{is_versioned, named},
     need::{Need, Needs, Run},
 };
-use crate::{Profile, Scene, access::PathAccess, net::NetMode};
-use std::{fmt::Write as _, path::Path};
+use crate::{
+    Profile, Scene,
+    access::PathAccess,
+    net::{
+        Net, NetMode,
+        entry::{HostEntry, Hosts, WEB_PORTS},
+    },
+};
+use palisade_plan::host::{Host, Target};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 /// The factor between the measured memory or processes and the limit.
 const HEADROOM: u64 = 4;
@@ -42,7 +50,7 @@ pub(super) fn write(wide: &Profile, scene: &Scene, run: &Run, needs: &Needs) -> 
     write_all(&mut text, format_args!("description = {description}\nextends = {extends}\n\n"));
     tests(&mut text, wide, scene, needs);
     files(&mut text, scene, needs);
-    network(&mut text, run, needs);
+    network(&mut text, wide, run, needs);
     limits(&mut text, wide, run);
     text += "\n[tools]\n# The run was a command.\nallow = [\"bash\"]\n";
     refused(&mut text, needs);
@@ -115,14 +123,15 @@ fn files(text: &mut String, scene: &Scene, needs: &Needs) {
     list(text, "etc", "# Read in /etc.\n", &lines);
 }
 
-fn network(text: &mut String, run: &Run, needs: &Needs) {
+fn network(text: &mut String, wide: &Profile, run: &Run, needs: &Needs) {
     let ports: Vec<_> = needs.ports.iter().map(u16::to_string).collect();
     let (why, mode) = match (ports.as_slice(), needs.loopback.as_slice()) {
         // If accesses were not recorded, some may have used the network; so the setting stays as it
         // was.
         ([], []) if run.lost > 0 => return,
-        // The extended profile has the hosts.
-        (_, _) if needs.hosts => return,
+        (_, _) if needs.egress || !needs.hosts.is_empty() => {
+            return hosts(text, &wide.settings.net, run, needs);
+        }
         ([], []) => ("The run made no connection and served none.".to_owned(), "none"),
         ([], [first, ..]) => (format!("For {}.", line(first)), "loopback"),
         (_, _) => ("Ports that the run connected to.".to_owned(), "ports"),
@@ -131,6 +140,51 @@ fn network(text: &mut String, run: &Run, needs: &Needs) {
     if !ports.is_empty() {
         write_all(text, format_args!("ports = [{}]\n", ports.join(", ")));
     }
+}
+
+/// Writes the hosts that the run connected to. Without one, or if accesses were not recorded, those of
+/// the extended profile stay.
+fn hosts(text: &mut String, wide: &Net, run: &Run, needs: &Needs) {
+    let mut used = BTreeMap::new();
+    let mut is_whole = run.lost == 0;
+    for target in &needs.hosts {
+        match narrowest(wide, target) {
+            Some(entry) => drop(used.insert(entry, format!("The run connected to {target}."))),
+            // A rule, an approval or a service of this host allowed it.
+            None => is_whole = false,
+        }
+    }
+    if used.is_empty() || run.lost > 0 {
+        return;
+    }
+    // An allowed name may have led to one of these.
+    let addresses = wide.allow.iter().map(|said| &said.value);
+    let addresses = addresses.filter(|entry| matches!(entry.hosts, Hosts::Addresses(_)));
+    for entry in addresses.cloned() {
+        used.entry(entry).or_insert_with(|| "Allowed names may lead there.".to_owned());
+    }
+    text.push_str("\n[net]\nmode = \"domains\"\n");
+    let lines: Vec<_> = used.into_iter().map(|(entry, why)| (entry.to_string(), why)).collect();
+    list(text, "allow", "# Hosts that the run connected to.\n", &lines);
+    if wide.ask && is_whole {
+        text.push_str("# The run needed no approval of a host.\nask = false\n");
+    }
+}
+
+/// Returns the entry for a host that is within those of a profile: by its address range as it is
+/// written, or by its name, with the port if only that is allowed.
+fn narrowest(wide: &Net, target: &Target) -> Option<HostEntry> {
+    let Host::Name(name) = &target.host else {
+        let mut entries = wide.allow.iter().map(|said| &said.value);
+        return entries.find(|entry| entry.allows(target)).cloned();
+    };
+    let hosts = Hosts::Name(name.clone());
+    let web = HostEntry { hosts: hosts.clone(), port: None };
+    if WEB_PORTS.contains(&target.port) && wide.covers(&web) {
+        return Some(web);
+    }
+    let entry = HostEntry { hosts, port: Some(target.port) };
+    wide.covers(&entry).then_some(entry)
 }
 
 fn list(text: &mut String, key: &str, what: &str, lines: &[(String, String)]) {

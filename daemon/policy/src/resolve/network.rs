@@ -1,6 +1,6 @@
 //! Resolves `[net]` of a profile file over the profile that it extends. Pure: no I/O.
 
-mod fetch;
+mod hosts;
 mod rules;
 
 use super::{
@@ -18,10 +18,8 @@ use crate::{
     source::WithOrigin,
     written::List,
 };
-use palisade_plan::egress::{MAX_DIRECT_PORTS, can_be_direct};
+use palisade_plan::egress::MAX_DIRECT_PORTS;
 use toml::Spanned;
-
-const ALLOW: &str = "net.allow";
 
 /// Returns the network settings of a file, combined with those that it extends.
 pub(super) fn network(
@@ -119,8 +117,8 @@ fn domains(
         let why = "is true, and the extended profile does not ask about hosts";
         return Err(laxer(document, "net.ask", why));
     }
-    let allow = allow(document, base, written.allow.as_ref(), widening)?;
-    let fetch = fetch::fetch(document, base, written.fetch.as_ref(), widening)?;
+    let allow = hosts::allow(document, base, written.allow.as_ref(), widening)?;
+    let fetch = hosts::fetch(document, base, written.fetch.as_ref(), widening)?;
     let rules =
         rules::rules(document, base, written.rule.as_deref().unwrap_or_default(), widening)?;
     let has_services = !net.host.ports.is_empty() || !net.publish.is_empty();
@@ -138,7 +136,7 @@ fn domains(
         }
     }
     deny.sort_by(|a, b| a.value.cmp(&b.value));
-    let lists = [(ALLOW, &written.allow), (fetch::FETCH, &written.fetch)];
+    let lists = [(hosts::ALLOW, &written.allow), (hosts::FETCH, &written.fetch)];
     for (key, said) in
         lists.into_iter().flat_map(|(key, list)| list.iter().flatten().map(move |said| (key, said)))
     {
@@ -154,51 +152,10 @@ fn domains(
     if ports > MAX_DIRECT_PORTS {
         let why = format!("has, with 80, 443 and net.host.ports, {ports} different ports");
         let most = format!("name at most {}", MAX_DIRECT_PORTS - WEB_PORTS.len());
-        return Err(document.wrong(ALLOW, why, most));
+        return Err(document.wrong(hosts::ALLOW, why, most));
     }
     services::check_published(document, &net)?;
     Ok(net)
-}
-
-fn allow(
-    document: &Document<'_>,
-    base: &Net,
-    written: Option<&List<HostEntry>>,
-    widening: Widening,
-) -> Result<Vec<WithOrigin<HostEntry>>, ProfileError> {
-    let Some(list) = written else { return Ok(base.allow.clone()) };
-    let mut allow = match widening {
-        Widening::Yes => base.allow.clone(),
-        Widening::No => Vec::new(),
-    };
-    for said in list {
-        let (entry, start) = (said.get_ref(), said.span().start);
-        let wrong = |why: String, instead: &str| document.wrong_at(start, ALLOW, why, instead);
-        if let Some(why) = entry.too_wide() {
-            return Err(wrong(format!("\"{entry}\" allows too much: {why}"), "name less"));
-        }
-        if let Some(port) = entry.port.filter(|port| !can_be_direct(*port)) {
-            let why = format!("\"{entry}\" has port {port}, which Palisade uses in the session");
-            return Err(wrong(why, "name another port"));
-        }
-        let clash = |other: &&WithOrigin<HostEntry>| {
-            let ports = (entry.open_ports(), other.value.open_ports());
-            let within = |a: &[u16], b: &[u16]| a.iter().all(|port| b.contains(port));
-            (other.value.covers_hosts(entry) && within(&ports.0, &ports.1))
-                || (entry.covers_hosts(&other.value) && within(&ports.1, &ports.0))
-        };
-        if let Some(other) = allow.iter().find(clash) {
-            let why = format!("\"{entry}\" and \"{}\" overlap", other.value);
-            return Err(wrong(why, "leave the narrower one out"));
-        }
-        if widening == Widening::No && !base.covers(entry) {
-            let why = format!("\"{entry}\" is not allowed in the extended profile");
-            return Err(wrong(why, WIDEN));
-        }
-        allow.push(with_origin(document, said));
-    }
-    allow.sort_by(|a, b| a.value.cmp(&b.value));
-    Ok(allow)
 }
 
 fn with_origin(document: &Document<'_>, said: &Spanned<HostEntry>) -> WithOrigin<HostEntry> {

@@ -40,6 +40,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     at_start("user"),
     at_start("launcher_socket"),
     at_start("egress_socket"),
+    at_start("egress_proxy"),
     at_start("credentials"),
     at_start("allow_ports"),
     live("allow_host"),

@@ -26,6 +26,7 @@ use crate::{
         todos::Todos,
         transaction::Transactions,
         turn::Turns,
+        used_hosts::UsedHosts,
     },
 };
 use palisade_plan::{
@@ -213,6 +214,7 @@ pub(crate) async fn begin(
         listeners: Mutex::new(made.listeners),
         inspection,
         refused: Arc::default(),
+        used_hosts: UsedHosts::default(),
         state,
         aborted: AtomicBool::new(false),
         _enrolled: enrolled,

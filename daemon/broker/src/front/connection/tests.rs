@@ -9,7 +9,7 @@ use crate::{
         prove::proofs::Proofs,
         server::{Clients, Operators, ServerParts},
     },
-    network::source::RoomSource,
+    network::source::{RoomOrigin, RoomSource},
     stores::{spool::Spools, undo::Undos},
     telemetry::{audit::Audit, journal::Journal, traces::Traces},
     tools::Registry,
@@ -31,7 +31,7 @@ fn server() -> Arc<Server> {
     let live = LiveSettings::new(&ProfileSet::new([]).unwrap(), DaemonPaths::default());
     let link = Link::gone("it was never there");
     let parts = ServerParts {
-        egress: RoomSource::Missing("a test".to_owned()),
+        egress: RoomSource { origin: RoomOrigin::Missing("a test".to_owned()), proxy: None },
         live,
         link,
         spools: Spools::new(None),

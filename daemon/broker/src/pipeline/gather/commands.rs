@@ -123,11 +123,14 @@ pub(super) async fn inspect_paths(
     }
     let inside =
         |target: &FindingTarget| target.path.as_ref().is_some_and(|p| !around.is_outside(p));
+    let extent = |found: &RawFinding| match found.targets.as_slice() {
+        [] => LossExtent::Beyond,
+        targets if targets.iter().all(inside) => LossExtent::Workspace,
+        _ if found.is_local => LossExtent::Host,
+        _ => LossExtent::Beyond,
+    };
     let destroys = found.iter().filter(|found| found.kind == Kind::Destructive);
-    let held = destroys
-        .into_iter()
-        .all(|found| !found.targets.is_empty() && found.targets.iter().all(inside));
-    let reach = if held { LossExtent::Workspace } else { LossExtent::Beyond };
+    let reach = destroys.map(extent).max().unwrap_or(LossExtent::Workspace);
     let findings = settle(found, &around);
     let mut targets: Vec<InspectedTarget> = around.looked.into_values().collect();
     targets.sort_by(|a, b| a.path.cmp(&b.path));
