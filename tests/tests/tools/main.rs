@@ -26,4 +26,5 @@ mod shell;
 mod spare_shells;
 mod terminals;
 mod trees;
+mod tuning;
 mod web_fetch;
