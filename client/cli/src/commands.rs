@@ -147,7 +147,7 @@ fn attempt(command: Command) -> Result<u8, Failure> {
             Command::Forget(forget) => forget.perform().await,
             Command::Doctor(doctor) => doctor.perform().await,
             Command::Audit(audit) => audit.perform().await,
-            Command::Why(why) => why.perform(),
+            Command::Why(why) => why.perform().await,
             Command::Analyze(analyze) => analyze.perform(),
             Command::Profile(profile) => profile.perform().await,
             Command::Completions(completions) => completions.perform(definition()),

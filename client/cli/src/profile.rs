@@ -1,6 +1,8 @@
 //! `palisade profile`: lists, shows, checks, explains, tests, compares and learns profiles. All
-//! subcommands but `test --kernel` and `learn` use only the profiles' text and the audit log.
+//! subcommands but `test --kernel`, `learn` and `suggest --trace` use only the profiles' text and the
+//! audit log.
 
+mod attempts;
 mod check;
 mod compare;
 mod draft;
@@ -14,9 +16,15 @@ mod probe;
 mod refusals;
 mod remedy;
 mod replay;
+mod rerun;
 mod show;
 mod suggest;
 mod trial;
+
+pub(crate) use {
+    refusals::Enforcement,
+    rerun::{TRACED, Trace, trace},
+};
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -83,7 +91,7 @@ impl Profile {
             ProfileCommand::Test(trial) => trial.perform().await,
             ProfileCommand::Diff(compare) => compare.perform(),
             ProfileCommand::Learn(learn) => learn.perform().await,
-            ProfileCommand::Suggest(suggest) => suggest.perform(),
+            ProfileCommand::Suggest(suggest) => suggest.perform().await,
             ProfileCommand::Preset(preset) => preset.perform(),
         }
     }

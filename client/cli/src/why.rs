@@ -1,17 +1,18 @@
 //! `palisade why`: says, from the audit log, what was refused to a call, by which layer and line,
-//! and what would allow it.
+//! and what would allow it. With `--trace` the call runs again under a recorder.
 
 use crate::{
     audit::{Directory, find, read},
-    call::id::{self, CallSelector},
+    call::id::{self, CallSelector, short},
     exit::TOOL,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print,
+    profile::{self, Directories, Enforcement, Trace},
 };
 use clap::Args;
 use palisade_audit::{CallResult, Filter, LayerDenial, Record};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::mem;
 
 /// Explain what was refused to a call, why, and what would allow it
@@ -23,25 +24,40 @@ are shown; a program's own errors are in its output.
 Refusals of a profile that is only observed are marked as such. For a call that became a job, the
 job's refusals are shown once the job has ended.
 
-Exit status: 0 a refusal was recorded, or would have happened; 1 none was, or there is no such call.
+--trace runs a program's call again and records what it uses: in a private daemon, under the same
+profile without a network, in a transaction that is discarded. Nobody is asked for approval. It shows
+what was refused, and what exists on this host but not in the session. You must be the user whose call
+it was, or root. A call is refused if the log does not have its input and arguments unchanged.
+
+Exit status: 0 a refusal was recorded, or would have happened; 1 none was, or there is no such call;
+125 the call could not be run again.
 
 Examples:
   palisade why last
+  palisade why last --trace
   palisade why 01990f3e-71d2
   palisade why CALL_ID --json | jq '.denials[].remedy'")]
 pub(crate) struct Why {
     /// A call's id or an unambiguous prefix of it, or `last` for the newest call in the log
     #[arg(value_parser = id::parse)]
     call_id: CallSelector,
+    /// Run the call again under a recorder, and show what it was refused and what it did not find
+    #[arg(long)]
+    trace: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     directory: Directory,
+    #[command(flatten)]
+    directories: Directories,
 }
 
 impl Why {
-    pub(crate) fn perform(self) -> Result<u8, Failure> {
+    pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        if self.trace {
+            return print::failure_as_json(self.trace().await, self.json);
+        }
         let call_id = find(&self.directory, &self.call_id)?;
         let mut reader = self.directory.reader()?;
         let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
@@ -58,7 +74,7 @@ impl Why {
                 "denials": denials, "observed": observed, "job": found.job,
             }))?;
         } else if found.called {
-            print::bytes(text(&found, paint::stdout()).as_bytes())?;
+            print::bytes(text(&call_id, &found, paint::stdout()).as_bytes())?;
         } else {
             print::note(&format!("there is no call {call_id:?} in the log"));
             print::note(
@@ -67,6 +83,68 @@ impl Why {
         }
         Ok(if denials.is_empty() && observed.is_empty() { TOOL } else { 0 })
     }
+
+    /// Runs the call again, and says what it attempted in vain.
+    async fn trace(&self) -> Result<u8, Failure> {
+        let trace = profile::trace(&self.directory, &self.call_id, &self.directories).await?;
+        if self.json {
+            print::json(&traced_json(&trace))?;
+        } else {
+            print::bytes(traced(&trace, paint::stdout()).as_bytes())?;
+        }
+        Ok(if trace.attempts.denied.is_empty() { TOOL } else { 0 })
+    }
+}
+
+/// The most paths that are listed of those that exist nowhere.
+const MOST_NOWHERE: usize = 5;
+
+fn traced_json(trace: &Trace) -> Value {
+    let of = |wanted: Enforcement| {
+        let met = trace.attempts.denied.iter().filter(|(met, _)| *met == wanted);
+        met.map(|(_, denial)| denial).collect::<Vec<_>>()
+    };
+    json!({
+        "call_id": trace.call_id, "found": true, "profile": trace.profile.name(),
+        "traced_by": trace.result.call_id, "exit_code": trace.result.exit_code,
+        "refused": of(Enforcement::Refused), "left_out": of(Enforcement::LeftOut),
+        "nowhere": trace.attempts.nowhere, "more": trace.attempts.more, "lost": trace.lost,
+    })
+}
+
+/// Returns the text for a traced call.
+fn traced(trace: &Trace, paint: Paint) -> String {
+    let (attempts, result) = (&trace.attempts, &trace.result);
+    let ended = match (result.exit_code, result.timed_out) {
+        (_, true) => "it did not end in time".to_owned(),
+        (Some(code), false) => format!("exit status {code}"),
+        (None, false) => "ended by a signal".to_owned(),
+    };
+    let mut text = format!("ran again without a network; its changes were discarded: {ended}\n");
+    for (met, denial) in &attempts.denied {
+        let word = match met {
+            Enforcement::Refused => "refused",
+            Enforcement::LeftOut => "not in the session, but on this host",
+            Enforcement::WouldBe => "would be refused if the profile were enforced",
+        };
+        text += &refusal(word, denial, paint);
+    }
+    if attempts.denied.is_empty() {
+        text += "the profile refused it nothing, and left out nothing that exists on this host\n";
+        for path in attempts.nowhere.iter().take(MOST_NOWHERE) {
+            let path = harmless(path);
+            text += &format!("missing: {path} (it does not exist on this host either)\n");
+        }
+    }
+    for (count, what) in [
+        (u64::try_from(attempts.more).unwrap_or(u64::MAX), "more denials are not shown"),
+        (trace.lost, "accesses were not recorded"),
+    ] {
+        if count > 0 {
+            text += &format!("{count} {what}\n");
+        }
+    }
+    text
 }
 
 /// The records of a call in the log.
@@ -76,6 +154,8 @@ struct CallRecords {
     result: Option<CallResult>,
     /// The job that the call became, once the job has ended.
     job: Option<u64>,
+    /// True if the call failed, or the job that it became.
+    failed: bool,
     denials: Vec<LayerDenial>,
     observed: Vec<LayerDenial>,
 }
@@ -86,11 +166,13 @@ impl CallRecords {
         let (denials, observed) = match record {
             Record::Result(mut result) => {
                 let told = (mem::take(&mut result.denials), mem::take(&mut result.observed));
+                self.failed |= !result.success;
                 self.result = Some(result);
                 told
             }
             Record::JobEnd(end) => {
                 self.job = Some(end.job);
+                self.failed |= end.exit_code != Some(0);
                 (end.denials, end.observed)
             }
             Record::Connection(connection) => (connection.denial.into_iter().collect(), Vec::new()),
@@ -120,11 +202,8 @@ impl CallRecords {
     }
 }
 
-/// The text for a call without recorded refusals.
-const NONE: &str = "No refusal was recorded. Missing paths and network errors are not recorded: \
-                    try `palisade profile explain`";
-
-fn text(found: &CallRecords, paint: Paint) -> String {
+/// Returns the text for a call, from its records.
+fn text(call_id: &str, found: &CallRecords, paint: Paint) -> String {
     if found.denials.is_empty() && found.observed.is_empty() {
         let told = match found.result.as_ref().map(|result| (&result.message, result.success)) {
             None => "the call has no result: it is running, or its daemon ended".to_owned(),
@@ -134,7 +213,15 @@ fn text(found: &CallRecords, paint: Paint) -> String {
             }
             Some((None, false)) => "the call failed".to_owned(),
         };
-        return format!("{told}\n{NONE}\n");
+        let next = match found.failed {
+            true => format!(
+                " Missing paths and network errors are not recorded; to find them, run the call again \
+                 with `palisade why --trace {}`",
+                short(call_id)
+            ),
+            false => String::new(),
+        };
+        return format!("{told}\nNo refusal was recorded.{next}\n");
     }
     let refused = found.denials.iter().map(|denial| refusal("refused", denial, paint));
     let word = "would be refused if the profile were enforced";
@@ -223,16 +310,16 @@ refused: /srv/x
   opens      /srv/x could be read
 ";
         let refused = found(vec![denial.clone()], Vec::new());
-        assert_eq!((text(&refused, Paint::Plain).as_str(), refused.job), (expected, Some(1)));
+        assert_eq!((text("c", &refused, Paint::Plain).as_str(), refused.job), (expected, Some(1)));
         let observed = found(Vec::new(), vec![denial]);
         let expected =
             expected.replacen("refused:", "would be refused if the profile were enforced:", 1);
-        assert_eq!(text(&observed, Paint::Plain), expected);
-        let nothing = text(&found(Vec::new(), Vec::new()), Paint::Plain);
+        assert_eq!(text("c", &observed, Paint::Plain), expected);
+        let nothing = text("c", &found(Vec::new(), Vec::new()), Paint::Plain);
         assert_eq!(
             nothing,
             "the call failed: it is not there\nNo refusal was recorded. Missing paths and network \
-             errors are not recorded: try `palisade profile explain`\n"
+             errors are not recorded; to find them, run the call again with `palisade why --trace c`\n"
         );
     }
 }

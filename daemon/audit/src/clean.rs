@@ -17,6 +17,9 @@ const TEXT: usize = 8 << 10;
 const MARGIN: usize = 4 << 10;
 /// Text up to this length is examined completely; of longer text only both ends are.
 const WHOLE: usize = 64 << 10;
+/// Most names of altered entries, and most bytes of one.
+const ALTERED: usize = 16;
+const NAME: usize = 256;
 /// Most bytes that are kept of a list of texts.
 const LIST: usize = 32 << 10;
 /// Most bytes that are kept of all text in one JSON value.
@@ -88,14 +91,33 @@ impl CleanJson {
     /// as text.
     #[must_use]
     pub fn new(text: &str) -> Self {
+        Self::with_altered(text).0
+    }
+
+    /// Does the same as [`new`](Self::new), and returns the names of the entries that are not kept as
+    /// they were, at most 16. An empty name stands for a text that is no object, or too long.
+    #[must_use]
+    pub fn with_altered(text: &str) -> (Self, Vec<String>) {
+        let whole = || vec![String::new()];
         if text.len() > PARSED {
             let kept = Value::String(bounded(text, TEXT));
-            return Self(Value::Object(Map::from_iter([("…".to_owned(), kept)])));
+            let kept = Value::Object(Map::from_iter([("…".to_owned(), kept)]));
+            return (Self(kept), whole());
         }
-        match serde_json::from_str(text) {
-            Ok(value) => Self(walk(value, &mut { JSON })),
-            Err(_) => Self(Value::String(bounded(text, TEXT))),
-        }
+        let Ok(sent) = serde_json::from_str::<Value>(text) else {
+            return (Self(Value::String(bounded(text, TEXT))), whole());
+        };
+        let kept = walk(sent.clone(), &mut { JSON });
+        let altered = match (&sent, &kept) {
+            (Value::Object(sent), Value::Object(kept)) => {
+                let differs = |(name, value): &(&String, &Value)| kept.get(*name) != Some(*value);
+                let names = sent.iter().filter(differs).map(|(name, _)| bounded(name, NAME));
+                names.take(ALTERED).collect()
+            }
+            (sent, kept) if sent == kept => Vec::new(),
+            (_, _) => whole(),
+        };
+        (Self(kept), altered)
     }
 
     /// Returns the JSON value.
@@ -371,6 +393,23 @@ mod tests {
         let text = json!({"content": "x".repeat(PARSED), "password": "hunter2"}).to_string();
         let kept = CleanJson::new(&text).0["…"].as_str().unwrap().to_owned();
         assert!(kept.starts_with("{\"content\":\"xxx") && kept.len() < 2 * TEXT, "{kept}");
+    }
+
+    #[test]
+    fn what_is_not_kept_as_it_was_sent_is_named() {
+        let altered = |text: &str| CleanJson::with_altered(text).1;
+        let whole = r#"{ "command": "cat x", "env": {"CI": "1"}, "argv": ["a"] }"#;
+        assert_eq!(altered(whole), [""; 0]);
+        let secret = json!({"command": "true", "env": {"API_TOKEN": "hunter2"}, "stdin": "x"});
+        assert_eq!(altered(&secret.to_string()), ["env"]);
+        let long = json!({"command": "x".repeat(2 * TEXT), "cwd": "sub"});
+        assert_eq!(altered(&long.to_string()), ["command"]);
+        for text in ["{", &"x".repeat(PARSED + 1)] {
+            assert_eq!(altered(text), [""]);
+        }
+        let many: Map<String, Value> =
+            (0..40).map(|n| (format!("{n}-token"), json!("hunter2"))).collect();
+        assert_eq!(altered(&Value::Object(many).to_string()).len(), ALTERED);
     }
 
     #[test]

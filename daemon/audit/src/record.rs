@@ -269,6 +269,10 @@ pub struct Call {
     pub digest: Hash,
     /// The arguments, bounded and without secrets.
     pub arguments: CleanJson,
+    /// The names of the arguments that were shortened, or from which secrets were removed. `None` in
+    /// records of daemons that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub altered: Option<Vec<String>>,
     /// The working directory of the session.
     pub cwd: CleanText,
     /// The agent's reason, in its own words.

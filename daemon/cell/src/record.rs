@@ -11,7 +11,7 @@ use crate::{
     kernel::{self, FilterProgram, Image, Notification},
     seccomp,
 };
-use calls::{Follow, Shape};
+use calls::Shape;
 use notes::Notes;
 use palisade_plan::{
     Path, Sockets, SyscallAction, SyscallRule,
@@ -169,8 +169,14 @@ impl Recorder {
         for shape in calls::shapes(asked.number) {
             match *shape {
                 Shape::Address { right } => self.address(asked, right),
+                Shape::Process if calls::attaches(argument(asked, 0)) => {
+                    self.notes.traced(argument(asked, 1));
+                }
+                Shape::Process => {}
                 Shape::Path { right, directory, path, follow } => {
                     let Some(text) = text(asked, argument(asked, path)) else { continue };
+                    let directory = directory.map(|d| argument(asked, d));
+                    let Some(path) = resolve(asked, directory, &text) else { continue };
                     let right = match right {
                         calls::PathUse::Right(right) => right,
                         calls::PathUse::Flags(place) => calls::opened(argument(asked, place)),
@@ -179,37 +185,13 @@ impl Recorder {
                             Some(flags) => calls::opened(flags),
                             None => continue,
                         },
+                        calls::PathUse::Directory if path.symlink_metadata().is_ok() => Right::Look,
+                        calls::PathUse::Directory => Right::Write,
                     };
-                    let follow = follow.of(asked.arguments);
-                    self.path(asked, right, directory.map(|d| argument(asked, d)), &text, follow);
+                    self.notes.used(right, &path, follow.of(asked.arguments));
                 }
             }
         }
-    }
-
-    fn path(
-        &mut self,
-        asked: &Notification,
-        right: Right,
-        directory: Option<u64>,
-        text: &[u8],
-        follow: Follow,
-    ) {
-        let pid = asked.pid;
-        let absolute = text.starts_with(b"/");
-        // A directory descriptor is the low half of its argument.
-        let number = directory.map_or(libc::AT_FDCWD, |number| (number as u32).cast_signed());
-        let base = match (absolute, number) {
-            (true, _) => PathBuf::from("/"),
-            (false, libc::AT_FDCWD) => link(format!("/proc/{pid}/cwd")),
-            (false, number) => link(format!("/proc/{pid}/fd/{number}")),
-        };
-        // A descriptor of a pipe or socket has no path.
-        if !base.is_absolute() {
-            return;
-        }
-        let path = if text.is_empty() { base } else { base.join(Path(text.to_vec()).as_path()) };
-        self.notes.used(right, &path, follow);
     }
 
     fn address(&mut self, asked: &Notification, right: Right) {
@@ -222,6 +204,24 @@ impl Recorder {
             self.notes.addressed(right, address);
         }
     }
+}
+
+/// Returns the absolute path that a call means; `None` for a descriptor of a pipe or socket, which
+/// has no path.
+fn resolve(asked: &Notification, directory: Option<u64>, text: &[u8]) -> Option<PathBuf> {
+    let pid = asked.pid;
+    let absolute = text.starts_with(b"/");
+    // A directory descriptor is the low half of its argument.
+    let number = directory.map_or(libc::AT_FDCWD, |number| (number as u32).cast_signed());
+    let base = match (absolute, number) {
+        (true, _) => PathBuf::from("/"),
+        (false, libc::AT_FDCWD) => link(format!("/proc/{pid}/cwd")),
+        (false, number) => link(format!("/proc/{pid}/fd/{number}")),
+    };
+    if !base.is_absolute() {
+        return None;
+    }
+    Some(if text.is_empty() { base } else { base.join(Path(text.to_vec()).as_path()) })
 }
 
 fn argument(asked: &Notification, place: usize) -> u64 {

@@ -35,12 +35,21 @@ pub enum Right {
     Connect,
     /// An address was listened on.
     Bind,
+    /// A process that does not belong to the program's call was to be traced.
+    Trace,
 }
 
 impl Right {
     /// All rights.
-    pub const ALL: [Self; 6] =
-        [Self::Look, Self::Read, Self::Write, Self::Execute, Self::Connect, Self::Bind];
+    pub const ALL: [Self; 7] = [
+        Self::Look,
+        Self::Read,
+        Self::Write,
+        Self::Execute,
+        Self::Connect,
+        Self::Bind,
+        Self::Trace,
+    ];
 
     /// Returns the right's name.
     #[must_use]
@@ -52,6 +61,7 @@ impl Right {
             Self::Execute => "exec",
             Self::Connect => "connect",
             Self::Bind => "bind",
+            Self::Trace => "ptrace",
         }
     }
 }
@@ -69,12 +79,14 @@ pub enum TargetKind {
     File,
     /// A network address, not a path.
     Address,
+    /// A process, by its name.
+    Process,
 }
 
 impl TargetKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Missing, Self::Directory, Self::Link, Self::File, Self::Address];
+    pub const ALL: [Self; 6] =
+        [Self::Missing, Self::Directory, Self::Link, Self::File, Self::Address, Self::Process];
 
     /// Returns the kind's name.
     #[must_use]
@@ -85,6 +97,7 @@ impl TargetKind {
             Self::Link => "link",
             Self::File => "file",
             Self::Address => "address",
+            Self::Process => "process",
         }
     }
 }
@@ -94,8 +107,9 @@ impl TargetKind {
 pub struct RecordedUse {
     /// The use that was made of it.
     pub right: Right,
-    /// An absolute path, or an address with its port. Links on the way to a path are recorded
-    /// separately. Inside the workspace or a private directory, the path of that directory alone.
+    /// An absolute path, an address with its port, or the name of a process. Links on the way to a path are recorded
+    /// separately. Inside the workspace or a private directory, the path of that directory alone;
+    /// and the whole path, if it was to be read or executed and is missing.
     pub path: Path,
     /// The type of the entry.
     pub kind: TargetKind,

@@ -7,7 +7,7 @@ mod files;
 mod network;
 
 pub use change::Change;
-pub use network::fetch_change;
+pub use network::{explain_bind, fetch_change};
 
 use crate::{
     Origin, PlanError, Profile, Scene,

@@ -67,14 +67,24 @@ fn gather(wide: &Profile, scene: &Scene, run: &Run) -> Result<Needs, PlanError> 
 impl Needs {
     fn take(&mut self, scene: &Scene, wide: (&Net, &[(PathBuf, PathAccess)]), access: &Access) {
         let (net, entries) = wide;
-        if access.kind == TargetKind::Address {
-            return self.address(net, access);
+        match access.kind {
+            TargetKind::Address => return self.address(net, access),
+            TargetKind::Process => {
+                let target = access.path.clone();
+                return self.refused.push(RefusedAccess { right: access.right, target });
+            }
+            TargetKind::Missing | TargetKind::Directory | TargetKind::Link | TargetKind::File => {}
         }
         let path = Path::new(&access.path);
         if path.starts_with(&scene.workspace) {
             match access.right {
                 Right::Write => self.workspace_written = true,
-                Right::Look | Right::Read | Right::Execute | Right::Connect | Right::Bind => {
+                Right::Look
+                | Right::Read
+                | Right::Execute
+                | Right::Connect
+                | Right::Bind
+                | Right::Trace => {
                     self.workspace_read = true;
                 }
             }
@@ -89,7 +99,9 @@ impl Needs {
         let wanted = match access.right {
             Right::Write => PathAccess::Write,
             Right::Execute => PathAccess::Execute,
-            Right::Look | Right::Read | Right::Connect | Right::Bind => PathAccess::Read,
+            Right::Look | Right::Read | Right::Connect | Right::Bind | Right::Trace => {
+                PathAccess::Read
+            }
         };
         if wanted > *most {
             return self.refuse(scene, access);

@@ -58,7 +58,9 @@ pub use egress::{EgressDecision, EgressPolicy};
 pub use environment::Search;
 pub use error::ProfileError;
 pub use example::Example;
-pub use explain::{Change, ExplainError, Explanation, TargetOwner, explain, fetch_change, on_host};
+pub use explain::{
+    Change, ExplainError, Explanation, TargetOwner, explain, explain_bind, fetch_change, on_host,
+};
 pub use facts::{ADJUSTED, ASKED_KINDS, Commands, Facts, UpFront, is_asked};
 pub use handlers::Handlers;
 pub use jobs::JobRoute;

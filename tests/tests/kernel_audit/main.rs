@@ -3,4 +3,5 @@
 
 mod audit_setting;
 mod denials;
+mod refusals;
 mod why;

@@ -27,4 +27,5 @@ mod shell;
 mod spare_shells;
 mod terminals;
 mod trees;
+mod tuning;
 mod web_fetch;

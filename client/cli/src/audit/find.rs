@@ -5,8 +5,9 @@ use super::{Directory, read};
 use crate::{
     call::id::{self, CallSelector},
     failure::Failure,
+    profile::TRACED,
 };
-use palisade_audit::{Filter, Kind, Reader};
+use palisade_audit::{Filter, Reader, Record};
 use std::collections::BTreeSet;
 
 /// Returns the full id of a call. A prefix that no call in the log has is returned as typed.
@@ -40,16 +41,22 @@ pub(crate) fn find(directory: &Directory, wanted: &CallSelector) -> Result<Strin
     }
 }
 
-/// Returns the id of the newest call.
+/// Returns the id of the newest call, except for those that `why --trace` made.
 fn newest(reader: &mut Reader) -> Result<Option<String>, Failure> {
-    let mut last = None;
-    let calls = Filter { kind: Some(Kind::Call), ..Filter::default() };
-    read(reader, &calls, |sighted| {
-        let (time, call) = (sighted.entry.time, sighted.entry.record.call_id());
-        if let Some(call) = call
+    let (mut last, mut traces) = (None, BTreeSet::new());
+    read(reader, &Filter::default(), |sighted| {
+        let time = sighted.entry.time;
+        let record = sighted.entry.record;
+        if let Record::SessionOpen(open) = &record
+            && open.profile == TRACED
+        {
+            traces.insert(open.session.clone());
+        }
+        if let Record::Call(call) = record
+            && !traces.contains(&call.session)
             && last.as_ref().is_none_or(|(newest, _)| *newest <= time)
         {
-            last = Some((time, call.to_owned()));
+            last = Some((time, call.call_id));
         }
         Ok(())
     })?;

@@ -1,7 +1,13 @@
 //! `palisade profile learn`: runs a command, records what it used, writes the narrowest profile for
 //! it, and runs the command again under that.
 
-use super::{Directories, load};
+use super::{
+    Directories,
+    attempts::{self, HostView, RecordedRun},
+    draft, load,
+    refusals::{Enforcement, RefusalContext},
+    remedy,
+};
 use crate::{
     approve::own,
     exit,
@@ -13,8 +19,7 @@ use crate::{
 };
 use clap::Args;
 use palisade_client::{CallResult, Embedded, Open};
-use palisade_policy::{Access, LearnedProfile, Profile, Right, Run, Scene, TargetKind};
-use serde_json::Value;
+use palisade_policy::{Access, LearnedProfile, Profile, Run, Scene, TargetKind};
 use std::{
     env, fs,
     os::unix::fs::MetadataExt as _,
@@ -39,11 +44,16 @@ Files are grouped by directory, and caches and toolchains by the entries of the 
 that the next version and the next temporary name are covered. Reads of environment variables can
 not be recorded: the variables are those of the wider profile.
 
+If the command fails, nothing is learned. What it was refused is listed, and what exists on this host
+but not in the session, each with the smallest change that would allow it. --widen writes a profile
+with these changes to FILE, as `palisade profile suggest -o` does.
+
 Exit status: 0 the command succeeded both times; 1 a run failed, or behaves differently under the
 learned profile.
 
 Examples:
   palisade profile learn -o git-status.toml -- git status
+  palisade profile learn --widen -o wider.toml -- pytest
   palisade profile learn --from build -o ci.toml --timeout 10m -- 'cargo build && cargo test'")]
 pub(super) struct Learn {
     /// The wider profile: a name, or a file
@@ -52,6 +62,9 @@ pub(super) struct Learn {
     /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// If the command fails, write a profile that allows what it was refused
+    #[arg(long, requires = "output")]
+    widen: bool,
     /// The directory to work in
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
@@ -89,14 +102,17 @@ impl Learn {
         self.writable()?;
         let scene = scene(&workspace);
         let first = self.go(&workspace, wide.name(), self.private(), Recording::Yes).await?;
+        let recorded = RecordedRun::of(&first.result);
         if !first.result.success {
             tell("nothing was learned", &failure(&first.result, None));
+            self.explain_failure(wide, &scene, recorded.as_ref())?;
             return Ok(FAILED);
         }
-        let Some(run) = self.recorded(&first) else {
+        let Some(recorded) = recorded else {
             let told = "the daemon recorded nothing about the run";
             return Err(Failure::new(told, "check that palisaded has the same version"));
         };
+        let run = self.used(recorded, first.elapsed);
         let learned = palisade_policy::learn(wide, &scene, &run).map_err(|error| {
             Failure::new(error.to_string(), "name a project's directory with --workspace")
         })?;
@@ -105,13 +121,18 @@ impl Learn {
         Ok(self.report(wide, &run, &learned, &first, &again))
     }
 
-    fn private(&self) -> Embedded {
+    /// Returns the directories of profiles, with the one of the wider profile if that is a file.
+    fn profile_directories(&self) -> Vec<PathBuf> {
         let mut directories = load::directories(&self.directories);
         if load::is_file(&self.from) {
             let parent = Path::new(&self.from).parent().filter(|p| !p.as_os_str().is_empty());
             directories.push(parent.unwrap_or(Path::new(".")).to_owned());
         }
-        directories.iter().fold(Embedded::new(), |daemon, directory| {
+        directories
+    }
+
+    fn private(&self) -> Embedded {
+        self.profile_directories().iter().fold(Embedded::new(), |daemon, directory| {
             daemon.profiles(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
         })
     }
@@ -158,24 +179,59 @@ impl Learn {
 impl Learn {
     /// Returns what the first run used. Paths that the session looked for and did not find count
     /// only if they exist on the host.
-    fn recorded(&self, went: &RunOutcome) -> Option<Run> {
-        let data: Value = serde_json::from_str(went.result.data.as_ref()?.as_str()).ok()?;
-        let recorded = data.get("recorded")?;
-        let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
-        let accesses: Vec<Access> =
-            recorded.get("accesses")?.as_array()?.iter().filter_map(access).collect();
-        let used = recorded.get("used")?;
+    fn used(&self, recorded: RecordedRun, elapsed: Duration) -> Run {
         let on_host = |access: &Access| {
             access.kind != TargetKind::Missing || fs::symlink_metadata(&access.path).is_ok()
         };
-        Some(Run {
+        Run {
             command: self.command.join(" "),
-            accesses: accesses.into_iter().filter(on_host).collect(),
-            lost: number(recorded, "lost")?,
-            memory_bytes: number(used, "memory_bytes")?,
-            processes: number(used, "processes")?,
-            elapsed_ms: u64::try_from(went.elapsed.as_millis()).unwrap_or(u64::MAX),
-        })
+            accesses: recorded.accesses.into_iter().filter(on_host).collect(),
+            lost: recorded.lost,
+            memory_bytes: recorded.memory_bytes,
+            processes: recorded.processes,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Says what a run that failed was refused, and writes a profile that allows it if wanted.
+    fn explain_failure(
+        &self,
+        wide: &Profile,
+        scene: &Scene,
+        recorded: Option<&RecordedRun>,
+    ) -> Result<(), Failure> {
+        let Some(recorded) = recorded else { return Ok(()) };
+        let host = HostView { state: &remedy::there, sets_id: &attempts::sets_id };
+        let attempts = attempts::judge(wide, scene, &recorded.accesses, &host);
+        for (met, denial) in &attempts.denied {
+            let what = match met {
+                Enforcement::Refused | Enforcement::WouldBe => "refused",
+                Enforcement::LeftOut => "left out",
+            };
+            let [rule, target, remedy] =
+                [&denial.rule, &denial.target, &denial.remedy].map(|text| harmless(text.as_str()));
+            tell(what, &format!("{target}: {rule}; {remedy}"));
+        }
+        if attempts.denied.is_empty() {
+            tell("refused", "nothing is known to have been refused by the profile");
+        } else if !self.widen {
+            print::note("hint: --widen writes a profile that allows it");
+        }
+        let Some(path) = self.output.as_ref().filter(|_| self.widen) else { return Ok(()) };
+        if attempts.denied.is_empty() {
+            return Ok(());
+        }
+        let directories = Directories::new(self.profile_directories());
+        let files = load::files(&load::directories(&directories))?;
+        let set = load::set(&files).map_err(|error| load::bad(&error))?;
+        let place = RefusalContext {
+            profile: wide.name(),
+            call: "",
+            tool: "bash",
+            scene: Some(scene),
+            set: Some(&set),
+        };
+        draft::write(path, &attempts.refusals(&place), &directories)
     }
 
     /// Checks that the learned profile can be written, before anything is run.
@@ -248,13 +304,6 @@ fn unwritten(path: &Path, why: &str) -> Failure {
     Failure::new(told, "name a file in a directory that can be written to")
 }
 
-fn access(value: &Value) -> Option<Access> {
-    let text = |name: &str| value.get(name).and_then(Value::as_str);
-    let right = Right::ALL.into_iter().find(|right| Some(right.name()) == text("right"))?;
-    let kind = TargetKind::ALL.into_iter().find(|kind| Some(kind.name()) == text("kind"))?;
-    Some(Access { right, path: text("path")?.to_owned(), kind })
-}
-
 /// Says why a run did not succeed.
 fn failure(result: &CallResult, before: Option<i32>) -> String {
     let told = match &result.error {
@@ -276,7 +325,7 @@ fn tell(what: &str, text: &str) {
 
 /// Returns the session's workspace and identity. Sessions of root run as the owner of the
 /// workspace.
-fn scene(workspace: &Path) -> Scene {
+pub(super) fn scene(workspace: &Path) -> Scene {
     let own = rustix::process::geteuid().as_raw();
     let uid = match own {
         0 => fs::metadata(workspace).map_or(0, |found| found.uid()),

@@ -21,11 +21,13 @@ pub(super) struct ProfileChange {
 /// The enforcement of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Enforcement {
+pub(crate) enum Enforcement {
     /// The access was refused.
     Refused,
     /// The profile is only observed: the access would have been refused.
     WouldBe,
+    /// The target exists on the host, and the profile leaves it out of the session.
+    LeftOut,
 }
 
 /// The accesses that a change would have allowed.
@@ -87,7 +89,7 @@ impl Refusals {
         let profile = place.set.and_then(|set| set.get(place.profile));
         let answer = match (profile, place.scene) {
             (Some(profile), Some(scene)) => {
-                remedy::answer(profile.as_written(), scene, place.tool, denial, remedy::there)
+                remedy::answer(profile, scene, place.tool, (denial, met), remedy::there)
             }
             (Some(_) | None, _) => Answer::AsRecorded,
         };

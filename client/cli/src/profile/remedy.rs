@@ -2,8 +2,11 @@
 //! profile can not name a file that does not exist yet, or that a tool replaces by a new file. Then
 //! its directory is suggested.
 
+use super::refusals::Enforcement;
 use palisade_audit::LayerDenial;
-use palisade_policy::{Act, Change, Decision, Explanation, Profile, Scene, explain, on_host};
+use palisade_policy::{
+    Act, Change, Decision, Explanation, Profile, Scene, TargetOwner, explain, explain_bind, on_host,
+};
 use std::{fs, io, path::Path};
 
 /// The state of a path.
@@ -66,14 +69,16 @@ pub(super) fn there(path: &Path) -> PathState {
     }
 }
 
-/// Returns what would have allowed a refused access in such a session.
+/// Returns what would have allowed a refused access in such a session. The answer is about the
+/// profile as it is written, even if it is only observed.
 pub(super) fn answer(
     profile: &Profile,
     scene: &Scene,
     tool: &str,
-    denied: &LayerDenial,
+    (denied, met): (&LayerDenial, Enforcement),
     host: impl Fn(&Path) -> PathState,
 ) -> Answer {
+    let written = profile.as_written();
     let (rule, target) = (denied.rule.as_str(), denied.target.as_str());
     let opens = denied.opens.as_str().to_owned();
     let by_tool = |key, value: &str| {
@@ -81,33 +86,43 @@ pub(super) fn answer(
         Answer::Remedy(Remedy { how, opens, changes: vec![(key, value.to_owned())] })
     };
     match rule {
-        "tools.allow" if !profile.allows_name(target) => return by_tool("tools.allow", target),
-        "fs.allow_delete" if !profile.allow_delete() => return by_tool("fs.allow_delete", "true"),
+        "tools.allow" if !written.allows_name(target) => return by_tool("tools.allow", target),
+        "fs.allow_delete" if !written.allow_delete() => return by_tool("fs.allow_delete", "true"),
         "tools.allow" | "fs.allow_delete" => return Answer::AllowedByNow,
         _ => {}
     }
-    let act = rule.split_once(':').and_then(|(right, _)| right.parse::<Act>().ok());
-    let told = act.and_then(|act| explain(profile, scene, act, target).ok());
-    // The profile was only observed, and the access went to the host itself. The enforced profile
-    // would have redirected it to something private to the session.
-    let elsewhere = rule.contains(": it would go to ");
-    let told = told.map(|told| if elsewhere { on_host(profile, scene, told) } else { told });
-    match told {
+    let (right, _) = rule.split_once(':').unwrap_or_default();
+    if right == "bind" {
+        return match explain_bind(written, target) {
+            Some(_) => Answer::AsRecorded,
+            None => Answer::AllowedByNow,
+        };
+    }
+    let act = right.parse::<Act>().ok();
+    let told = act.and_then(|act| explain(written, scene, act, target).ok());
+    let by_enforced = || act.and_then(|act| explain(profile, scene, act, target).ok());
+    // An access that was meant for the host is not allowed by a place of the session's own.
+    let for_host = match met {
+        Enforcement::Refused => false,
+        Enforcement::LeftOut => true,
+        Enforcement::WouldBe => by_enforced().is_some_and(|told| told.place == TargetOwner::Host),
+    };
+    match told.map(|told| if for_host { on_host(written, scene, told) } else { told }) {
         None => Answer::AsRecorded,
-        // Landlock and the network may still refuse in part what the plan allows as a whole.
-        Some(told) if told.decision == Decision::Allow => match denied.remedy.as_str() {
-            recorded if recorded.contains(" add ") || recorded.contains(" set ") => {
-                Answer::AllowedByNow
-            }
-            _ => Answer::AsRecorded,
+        // Landlock and the network may still refuse in part what the plan allows as a whole. Then
+        // the denial has no change that would open something.
+        Some(told) if told.decision == Decision::Allow => match denied.opens.as_str().is_empty() {
+            false => Answer::AllowedByNow,
+            true => Answer::AsRecorded,
         },
         Some(told) => {
-            Answer::Remedy(remedy(profile, scene, &told, WriteMethod::of_tool(tool), host))
+            Answer::Remedy(remedy(written, scene, &told, WriteMethod::of_tool(tool), host))
         }
     }
 }
 
-fn remedy(
+/// Returns the change that would allow an access that a profile denies.
+pub(super) fn remedy(
     profile: &Profile,
     scene: &Scene,
     told: &Explanation,
@@ -213,7 +228,7 @@ mod tests {
             at: clean(""),
             opens: clean("it"),
         };
-        answer(&profile, &scene, tool, &denied, host)
+        answer(&profile, &scene, tool, (&denied, Enforcement::Refused), host)
     }
 
     fn changes(tool: &str, rule: &str, target: &str) -> Vec<(&'static str, String)> {

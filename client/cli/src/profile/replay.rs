@@ -182,6 +182,7 @@ mod tests {
             tool: tool.to_owned(),
             digest: Hash::of(b""),
             arguments: CleanJson::new(arguments),
+            altered: None,
             cwd: CleanText::new("/home/u/project/sub"),
             reason: None,
             dry_run: false,

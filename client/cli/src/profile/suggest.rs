@@ -6,10 +6,11 @@ use super::{
     history::{HistoryRecord, history},
     load,
     refusals::{Enforcement, RefusalContext, Refusals, Suggestion},
-    replay,
+    replay, rerun,
 };
 use crate::{
     audit::Directory,
+    call::id::{self, CallSelector},
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print,
@@ -40,12 +41,16 @@ owned by root. Remove what you do not want to allow; `palisade profile diff` sho
 
 Refusals of a profile that is only observed are marked as such.
 
+--trace takes the refusals from a second run of one call instead, as `palisade why --trace` makes it.
+They include paths that exist on this host, and that the profile leaves out of the session.
+
 Exit status: 0 there are suggestions; 1 nothing was refused, or would have been.
 
 Examples:
   palisade profile suggest
   palisade profile suggest --profile workspace --since 7d
   palisade profile suggest --profile mine -o mine-wider.toml
+  palisade profile suggest --trace last -o mine-wider.toml
   palisade profile suggest --json | jq .remedy")]
 pub(super) struct Suggest {
     /// Only refusals of sessions with this profile, given by name
@@ -54,6 +59,9 @@ pub(super) struct Suggest {
     /// Only refusals of this period: 30m, 12h, 7d
     #[arg(long, value_name = "TIME", value_parser = palisade_options::duration::parse)]
     since: Option<Duration>,
+    /// Run this call of a program again, and use what it is refused: an id, a prefix of it, or `last`
+    #[arg(long, value_name = "CALL", value_parser = id::parse, conflicts_with_all = ["profile", "since"])]
+    trace: Option<CallSelector>,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -67,7 +75,16 @@ pub(super) struct Suggest {
 }
 
 impl Suggest {
-    pub(super) fn perform(self) -> Result<u8, Failure> {
+    pub(super) async fn perform(self) -> Result<u8, Failure> {
+        let Some(traced) = &self.trace else { return self.from_log() };
+        let trace = rerun::trace(&self.directory, traced, &self.directories).await?;
+        let set = load::files(&load::directories(&self.directories))
+            .and_then(|files| load::set(&files).map_err(|error| load::bad(&error)))?;
+        self.finish(&trace.refusals(&set), &BTreeSet::from([trace.profile.name()]))
+    }
+
+    /// Suggests changes from all refusals of the log.
+    fn from_log(&self) -> Result<u8, Failure> {
         let set = self.profiles()?;
         let mut refusals = Refusals::default();
         let mut sessions: HashMap<String, (String, Scene)> = HashMap::new();
@@ -99,11 +116,16 @@ impl Suggest {
             }
         })?;
         let used: BTreeSet<&str> = sessions.values().map(|(profile, _)| profile.as_str()).collect();
-        self.tell(&refusals, &used)?;
+        self.finish(&refusals, &used)
+    }
+
+    /// Prints the suggestions, and writes the profile that was asked for.
+    fn finish(&self, refusals: &Refusals, used: &BTreeSet<&str>) -> Result<u8, Failure> {
+        self.tell(refusals, used)?;
         if let Some(path) = &self.output
             && !refusals.met.is_empty()
         {
-            draft::write(path, &refusals, &self.directories)?;
+            draft::write(path, refusals, &self.directories)?;
         }
         Ok(u8::from(refusals.met.is_empty()))
     }
@@ -172,9 +194,10 @@ fn text(suggestion: &Suggestion<'_>, paint: Paint) -> String {
     let word = match suggestion.met {
         Enforcement::Refused => "refused",
         Enforcement::WouldBe => "would be",
+        Enforcement::LeftOut => "left out",
     };
     let refused = match suggestion.met {
-        Enforcement::Refused => "",
+        Enforcement::Refused | Enforcement::LeftOut => "",
         Enforcement::WouldBe => " refused if it were enforced: ",
     };
     let shown = format!("{refused}{}{more}, by layer {layer}", shown.join(", "));

@@ -18,6 +18,7 @@ fn call(id: &str, command: &str) -> Record {
         tool: "bash".into(),
         digest: Hash::of(arguments.as_bytes()),
         arguments: CleanJson::new(&arguments),
+        altered: None,
         cwd: "/w".into(),
         reason: None,
         dry_run: false,

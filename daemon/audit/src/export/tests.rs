@@ -26,6 +26,7 @@ fn call(id: &str, arguments: &str, reason: Option<&str>) -> Record {
         tool: "bash".into(),
         digest: Hash::of(arguments.as_bytes()),
         arguments: CleanJson::new(arguments),
+        altered: None,
         cwd: "/w".into(),
         reason: reason.map(CleanText::new),
         dry_run: false,

@@ -55,7 +55,8 @@ pub(crate) fn used(session: &Session, recorded: &Recorded, ended: &mut ProgramEn
 /// Maps a recorded access to the act it attempts; `None` for lookups and for missing files.
 fn act(note: &RecordedUse) -> Option<(Act, &str)> {
     let act = match (note.right, note.kind) {
-        (Right::Read | Right::Execute, TargetKind::Missing) | (Right::Look | Right::Bind, _) => {
+        (Right::Read | Right::Execute, TargetKind::Missing)
+        | (Right::Look | Right::Bind | Right::Trace, _) => {
             return None;
         }
         (Right::Read, _) => Act::Read,

@@ -16,6 +16,8 @@ pub(super) enum Shape {
     },
     /// An address in the second argument.
     Address { right: Right },
+    /// A process in the second argument, if the first one asks to trace it.
+    Process,
 }
 
 /// The use that a call makes of its path.
@@ -27,6 +29,8 @@ pub(super) enum PathUse {
     Flags(usize),
     /// By the `open` flags in memory, at the address in this argument.
     FlagsAt(usize),
+    /// A new directory. What exists already is not made, and only looked at.
+    Directory,
 }
 
 /// The treatment of a symbolic link at the end of a path: followed or not.
@@ -103,8 +107,8 @@ const CALLS: &[(i64, &[Shape])] = &[
     (libc::SYS_statfs, &[here(LOOK, 0, Always)]),
     (libc::SYS_chdir, &[here(LOOK, 0, Always)]),
     (libc::SYS_inotify_add_watch, &[here(READ, 1, Always)]),
-    (libc::SYS_mkdir, &[here(WRITE, 0, Never)]),
-    (libc::SYS_mkdirat, &[at(WRITE, 0, 1, Never)]),
+    (libc::SYS_mkdir, &[here(PathUse::Directory, 0, Never)]),
+    (libc::SYS_mkdirat, &[at(PathUse::Directory, 0, 1, Never)]),
     (libc::SYS_mknod, &[here(WRITE, 0, Never)]),
     (libc::SYS_mknodat, &[at(WRITE, 0, 1, Never)]),
     (libc::SYS_rmdir, &[here(WRITE, 0, Never)]),
@@ -128,6 +132,7 @@ const CALLS: &[(i64, &[Shape])] = &[
     (libc::SYS_execveat, &[at(EXECUTE, 0, 1, Unless(4))]),
     (libc::SYS_connect, &[Shape::Address { right: Right::Connect }]),
     (libc::SYS_bind, &[Shape::Address { right: Right::Bind }]),
+    (libc::SYS_ptrace, &[Shape::Process]),
     (libc::SYS_execve, &[here(EXECUTE, 0, Always)]),
     (libc::SYS_newfstatat, &[at(LOOK, 0, 1, Unless(3))]),
     (libc::SYS_statx, &[at(LOOK, 0, 1, Unless(2))]),
@@ -194,6 +199,11 @@ pub(super) fn program(own: u64) -> Vec<Instruction> {
     }
     code.extend(tail);
     code
+}
+
+/// Returns `true` if a request of `ptrace` attaches to another process.
+pub(super) fn attaches(request: u64) -> bool {
+    [libc::PTRACE_ATTACH, libc::PTRACE_SEIZE].map(u64::from).contains(&request)
 }
 
 /// Formats a socket address; `None` if its family reaches no other process.

@@ -81,6 +81,15 @@ impl Notes {
         self.add(right, Path::new(&address), TargetKind::Address);
     }
 
+    /// Records an attempt to trace a process that does not belong to the call: the runner, which is
+    /// the first process of the call's namespace, or one that can not be seen.
+    pub(super) fn traced(&mut self, pid: u64) {
+        let is_seen = Path::new(&format!("/proc/{pid}")).exists();
+        if pid == u64::from(std::process::id()) || !is_seen {
+            self.add(Right::Trace, Path::new(&format!("process {pid}")), TargetKind::Process);
+        }
+    }
+
     fn is_new(&mut self, right: Right, path: &Path) -> bool {
         let key = (right, path.to_owned());
         if self.seen.contains(&key) {
@@ -118,6 +127,13 @@ impl Notes {
                     .collect();
                 if !self.leads_out(&own, &whole, follow) {
                     self.add(right, &own, TargetKind::Directory);
+                    // The host may have what is missing here: the profile hides it, or offers a
+                    // private directory instead.
+                    if matches!(right, Right::Read | Right::Execute)
+                        && look(&whole) == TargetKind::Missing
+                    {
+                        self.add(right, &whole, TargetKind::Missing);
+                    }
                     return (right == Right::Execute).then_some((whole, TargetKind::File));
                 }
                 // Only a link of this directory is used.
@@ -151,6 +167,10 @@ impl Notes {
             }
             at = next;
             if kind == TargetKind::Missing {
+                // Nothing can be made in a directory that is missing: the host may have it.
+                if right == Right::Write && !ahead.is_empty() {
+                    self.add(Right::Look, &at, TargetKind::Missing);
+                }
                 at.extend(ahead.drain(..));
                 break;
             }
@@ -362,6 +382,7 @@ mod tests {
             [
                 (Right::Look, name("own"), TargetKind::Directory),
                 (Right::Read, name("own"), TargetKind::Directory),
+                (Right::Read, name("own/within/none"), TargetKind::Missing),
             ]
         );
         let mut notes = own();

@@ -11,7 +11,8 @@ use palisade_plan::{
     egress::{THIS_HOST, Tunnel, can_be_direct},
     host::{Host, HostName, Target},
 };
-use std::net::IpAddr;
+use palisade_protocol::Denial;
+use std::net::{IpAddr, SocketAddr};
 
 /// A target: its host and port, and whether its address is a loopback address.
 struct ConnectTarget {
@@ -113,6 +114,41 @@ pub(super) fn connect(
         }
     }
     Ok(found)
+}
+
+/// Explains why the programs of a session can not listen on an address. Returns `None` if they can,
+/// or if the text is not an address with a port. No profile changes that.
+#[must_use]
+pub fn explain_bind(profile: &Profile, address: &str) -> Option<Denial> {
+    let asked = address.parse::<SocketAddr>().ok()?;
+    let own = asked.ip().is_loopback() || asked.ip().is_unspecified();
+    let mode = &profile.settings.net.mode;
+    let (layer, rule, instead) = match mode.value {
+        NetMode::Ports => {
+            let rule = "with net.mode = \"ports\" no port can be bound";
+            (Layer::Landlock, rule, "a session with net.mode = \"loopback\" can listen")
+        }
+        NetMode::Loopback | NetMode::Domains if !own => {
+            let rule = "the session has only a private loopback, without this address";
+            (Layer::Network, rule, "listen on 127.0.0.1 instead")
+        }
+        NetMode::None | NetMode::Loopback | NetMode::Domains
+            if (1..1024).contains(&asked.port()) =>
+        {
+            let rule = "a port below 1024 needs a privilege that no session has";
+            (Layer::Network, rule, "use a port of 1024 or above")
+        }
+        // Without a network a port can be bound, but nobody can connect to it.
+        NetMode::None | NetMode::Loopback | NetMode::Domains => return None,
+    };
+    Some(Denial {
+        layer: layer.name().to_owned(),
+        rule: format!("bind: {rule}"),
+        target: address.to_owned(),
+        remedy: format!("no profile can allow it; {instead}"),
+        at: mode.at.as_ref().map_or_else(String::new, ToString::to_string),
+        opens: String::new(),
+    })
 }
 
 /// Explains a decision about a host in mode `domains`.
@@ -312,6 +348,32 @@ mod tests {
         assert_eq!(found.rule, "net.ports allows 53, 80, 443, but not 22");
         assert!(!change.how.contains("net.mode") && change.opens.contains("local network"));
         assert_eq!(found.note, "");
+    }
+
+    #[test]
+    fn an_address_to_listen_on_is_refused_by_the_mode_or_by_its_own_nature() {
+        let set = ProfileSet::new([]).unwrap();
+        let refused = |name: &str, address: &str| explain_bind(set.get(name).unwrap(), address);
+        for (name, address) in [
+            ("strict", "127.0.0.1:8000"),
+            ("workspace", "127.0.0.1:8000"),
+            ("workspace", "0.0.0.0:8000"),
+            ("workspace", "[::1]:0"),
+            ("workspace", "unix:/x"),
+        ] {
+            assert_eq!(refused(name, address), None, "{name} {address}");
+        }
+        for (name, address, layer) in [
+            ("strict", "127.0.0.1:80", "network"),
+            ("workspace", "0.0.0.0:80", "network"),
+            ("workspace", "192.0.2.1:8000", "network"),
+            ("trusted-net", "0.0.0.0:8000", "landlock"),
+        ] {
+            let found = refused(name, address).unwrap();
+            assert_eq!((found.layer.as_str(), found.target.as_str()), (layer, address));
+            assert!(found.remedy.starts_with("no profile can allow it; "), "{name} {address}");
+            assert!(found.at.starts_with(&format!("built-in {name}:")), "{}", found.at);
+        }
     }
 
     #[test]

@@ -79,18 +79,27 @@ pub(crate) struct SentRequest {
     pub(crate) digest: String,
 }
 
+/// Returns the digest of a call's arguments, the form in which they are logged, and the names of those
+/// that the log does not have as they were sent.
+fn logged(arguments: &str) -> (Hash, CleanJson, Option<Vec<String>>) {
+    let (clean, altered) = CleanJson::with_altered(arguments);
+    (Hash::of(arguments.as_bytes()), clean, Some(altered))
+}
+
 impl CallAudit {
     pub(crate) fn new(audit: &Audit, asked: &StartedCall<'_>) -> Self {
         let StartedCall { call, session, .. } = asked;
         let Peer { uid, pid, .. } = session.peer;
+        let (digest, arguments, altered) = logged(call.arguments.as_str());
         let call = Call {
             call_id: asked.call_id.to_string(),
             session: session.id.to_string(),
             uid,
             pid,
             tool: call.tool.to_string(),
-            digest: Hash::of(call.arguments.as_str().as_bytes()),
-            arguments: CleanJson::new(call.arguments.as_str()),
+            digest,
+            arguments,
+            altered,
             cwd: CleanText::default(),
             reason: call.reason.as_deref().map(CleanText::new),
             dry_run: call.options.dry_run,
@@ -135,8 +144,8 @@ impl CallAudit {
 
     /// Notes the arguments with which an approver replaced the call's own.
     pub(crate) fn modified(&mut self, call: &palisade_protocol::Call) {
-        self.call.digest = Hash::of(call.arguments.as_str().as_bytes());
-        self.call.arguments = CleanJson::new(call.arguments.as_str());
+        (self.call.digest, self.call.arguments, self.call.altered) =
+            logged(call.arguments.as_str());
     }
 
     /// Writes the call into the log; only then it may take effect.
