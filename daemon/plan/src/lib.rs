@@ -50,7 +50,7 @@ pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
     DEVICES, Identity, MountRights, MountsBelow, NameServers, Overlay, ProcView, RESOLV_CONF,
-    Resource, Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps,
+    Resource, Rlimit, Role, Root, RunnerMounts, Runs, Step, StepError, Store, Tcp, steps,
 };
 
 /// Identifies the build. Processes of different builds refuse to talk to each other.

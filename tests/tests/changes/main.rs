@@ -22,3 +22,4 @@ mod undo;
 mod undo_keep;
 mod unguarded;
 mod unreadable;
+mod worktrees;

@@ -28,9 +28,34 @@ pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
 pub(super) const WHITEOUTS: &str = "whiteouts";
 
+/// The names of the directories of one overlay that takes writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerNames {
+    pub(super) upper: &'static str,
+    pub(super) work: &'static str,
+}
+
+/// The overlay of the workspace.
+pub(super) const WORKSPACE: LayerNames = LayerNames { upper: UPPER, work: WORK };
+
+/// The overlay of a linked worktree's main repository.
+pub(super) const REPOSITORY: LayerNames =
+    LayerNames { upper: "repository", work: "repository-work" };
+
+/// The overlay of the workspace, and that of its main repository.
+pub(super) type MergedOverlays = (OwnedFd, Option<OwnedFd>);
+
+/// The main repository of a linked worktree, and its layers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RepositoryParts<'a> {
+    pub(super) path: &'a Path,
+    pub(super) parts: OverlayLayers<'a>,
+}
+
 /// The layers of an overlay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OverlayLayers<'a> {
+    pub(super) names: LayerNames,
     /// The lowest layer.
     pub(super) lower: &'a OwnedFd,
     /// The mount with the directories of the upper layers.
@@ -47,37 +72,41 @@ pub(super) fn here(parts: OverlayLayers<'_>) -> Result<OwnedFd, StepFailure> {
     let whiteouts = parts.has_whiteouts.then(|| look_at(parts.layer, WHITEOUTS)).transpose()?;
     let lowers: Vec<_> = whiteouts.iter().chain([parts.lower]).map(|fd| fd.as_fd()).collect();
     let writing = match parts.writes {
-        Some(kept) => Some((look_at(parts.layer, UPPER)?, look_at(parts.layer, WORK)?, kept)),
+        Some(kept) => {
+            let LayerNames { upper, work } = parts.names;
+            Some((look_at(parts.layer, upper)?, look_at(parts.layer, work)?, kept))
+        }
         None => None,
     };
     let writing = writing.as_ref().map(|(upper, work, kept)| (upper.as_fd(), work.as_fd(), *kept));
     merge(&lowers, writing)
 }
 
-/// Mounts the overlay with the session's rights: in a child, in a user namespace that has no other
+/// Mounts the overlays with the session's rights: in a child, in a user namespace that has no other
 /// user. Both layers are attached in a mount namespace of the child's own.
 pub(super) fn apart(
     parts: OverlayLayers<'_>,
+    repository: Option<RepositoryParts<'_>>,
     path: &Path,
     users: &OwnedFd,
     identity: Identity,
-) -> Result<OwnedFd, StepFailure> {
+) -> Result<MergedOverlays, StepFailure> {
     let mut merged = None;
-    let mut act = || merged = Some(in_namespaces(parts, path, users, identity));
+    let mut act = || merged = Some(in_namespaces(parts, repository, path, (users, identity)));
     ChildStack::new()
         .run_apart(&mut act)
         .map_err(StepFailure::kernel("start what mounts the overlay"))?;
     merged.unwrap_or_else(|| Err(StepFailure::NotInForce("the overlay was not mounted".into())))
 }
 
-/// Mounts the overlay in the child, after it has entered the namespaces and taken on the session's
+/// Mounts the overlays in the child, after it has entered the namespaces and taken on the session's
 /// identity.
 fn in_namespaces(
     parts: OverlayLayers<'_>,
+    repository: Option<RepositoryParts<'_>>,
     path: &Path,
-    users: &OwnedFd,
-    identity: Identity,
-) -> Result<OwnedFd, StepFailure> {
+    (users, identity): (&OwnedFd, Identity),
+) -> Result<MergedOverlays, StepFailure> {
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     // A new mount namespace keeps the current directory, and nothing else leads to the workspace.
     rustix::process::fchdir(parts.lower).map_err(StepFailure::kernel("enter the workspace"))?;
@@ -92,7 +121,15 @@ fn in_namespaces(
     attach(parts.layer, path)?;
     let layer = mounts::resolve_without_links(path.as_path())
         .map_err(StepFailure::kernel("open the layer"))?;
-    here(OverlayLayers { lower: &lower, layer: &layer, ..parts })
+    let main = match repository {
+        Some(RepositoryParts { path, parts }) => {
+            let lower = mounts::resolve_without_links(path.as_path())
+                .map_err(StepFailure::kernel("open the main repository"))?;
+            Some(here(OverlayLayers { lower: &lower, layer: &layer, ..parts })?)
+        }
+        None => None,
+    };
+    Ok((here(OverlayLayers { lower: &lower, layer: &layer, ..parts })?, main))
 }
 
 /// Makes the detached overlay of the layers, the first one on top. Without an upper and a work

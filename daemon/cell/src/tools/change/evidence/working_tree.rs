@@ -3,14 +3,14 @@
 
 use super::{
     super::settle::content,
+    linked::RepositoryPlace,
     lost::LostEntry,
     repositories::{in_repository, lost_path},
-    trees::{self, Trees},
+    trees::Trees,
 };
 use palisade_repository::{
     Bounds, ContentQuery, FileType, Repository, RepositoryError, StagingIndex, Tips,
 };
-use rustix::io::Errno;
 use std::{
     io::{Cursor, Read},
     time::{SystemTime, UNIX_EPOCH},
@@ -26,6 +26,7 @@ const MOST_COMMITS: u64 = 5_000;
 /// A working tree whose repository can be read.
 #[derive(Debug)]
 pub(super) struct WorkingTree {
+    pub(super) place: RepositoryPlace,
     top: Vec<u8>,
     /// The index before the change.
     index: StagingIndex,
@@ -48,19 +49,17 @@ pub(super) fn bounds() -> Bounds {
 }
 
 impl WorkingTree {
-    pub(super) fn open(trees: &Trees, top: &[u8]) -> Result<Self, RepositoryError> {
-        let git_dir = if top.is_empty() { b".git".to_vec() } else { [top, b"/.git"].concat() };
-        let failed =
-            |error: Errno| RepositoryError::Io { path: ".".to_owned(), source: error.into() };
-        let before = trees::directory(trees.before(), &git_dir).map_err(failed)?;
-        let index = Repository::open_at(before, bounds())?.index()?;
-        let later = trees::directory(trees.kept(), &git_dir).map_err(failed);
-        let later = later.and_then(|later| {
-            let repository = Repository::open_at(later, bounds())?;
+    pub(super) fn open(
+        trees: &Trees,
+        top: &[u8],
+        place: RepositoryPlace,
+    ) -> Result<Self, RepositoryError> {
+        let index = place.open(trees.before())?.index()?;
+        let later = place.open(trees.kept()).and_then(|repository| {
             let (index, tips) = (repository.index()?, repository.tips()?);
             Ok(LaterState { repository, index, tips })
         });
-        Ok(Self { top: top.to_vec(), index, later: later.ok() })
+        Ok(Self { place, top: top.to_vec(), index, later: later.ok() })
     }
 
     /// Returns `true` if git tracked a path, or something below it, before the change.
