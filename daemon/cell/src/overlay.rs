@@ -7,6 +7,7 @@
 
 mod alike;
 mod merge;
+mod noise;
 mod skeleton;
 mod trial;
 
@@ -106,8 +107,11 @@ pub(crate) struct OverlayInputs<'a> {
     pub(crate) main: Option<&'a MainRepository>,
 }
 
-/// Mounts the overlay over the workspace.
+/// Mounts the overlay over the workspace, or over directories in it.
 pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers, StepFailure> {
+    if let Some(noise) = &overlay.noise {
+        return noise::lay(overlay, noise, ground);
+    }
     let path = &overlay.workspace;
     let lower = open_directory(path)?;
     refuse_mounts_below(path)?;

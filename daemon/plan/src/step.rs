@@ -134,6 +134,19 @@ pub struct Overlay {
     pub otherwise: Upper,
     /// The rights with which overlayfs accesses its layers.
     pub rights: MountRights,
+    /// For a program that watches: the directories that have overlays, instead of the whole
+    /// workspace.
+    pub noise: Option<NoiseOverlays>,
+}
+
+/// The directories of the workspace that a watching program may write, each on an overlay of its
+/// own. Everything else of the host is read-only for it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct NoiseOverlays {
+    /// The directories, relative to the workspace. None is inside of another one.
+    pub directories: Vec<Path>,
+    /// The mounts that become read-only, the workspace among them.
+    pub read_only: Vec<Bind>,
 }
 
 /// The rights with which overlayfs accesses its layers. They are never more than the session has.
@@ -591,7 +604,19 @@ fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overl
     let upper = facts.overlay.upper(plan.transactions.upper, access);
     let transactions = Transactions { upper, ..plan.transactions };
     let rights = if facts.privileged { MountRights::Session } else { MountRights::Own };
-    Ok(Overlay { workspace, identity, bytes, transactions, access, otherwise, rights })
+    let noise = None;
+    Ok(Overlay { workspace, identity, bytes, transactions, access, otherwise, rights, noise })
+}
+
+/// Turns the steps of a transaction into those of a program that watches: it sees the live workspace
+/// read-only, and has overlays on these directories alone.
+pub fn watch(steps: &mut [Step], plan: &LaunchPlan, directories: Vec<Path>) {
+    let noise = NoiseOverlays { directories, read_only: writable(plan) };
+    for step in steps {
+        if let Step::Overlay(overlay) = step {
+            overlay.noise = Some(noise.clone());
+        }
+    }
 }
 
 /// Returns the layers that are missing, or an error if one of them is required.

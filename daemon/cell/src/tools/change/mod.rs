@@ -28,7 +28,9 @@ mod target;
 mod tree;
 mod write;
 
-pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
+pub(crate) use self::{
+    evidence::tracked_below, names::with_free_name, tree::remove as remove_tree,
+};
 
 use self::{
     arrange::Overwrite, done::TakenStep, evidence::EarlierTrees, incoming::MessageReceiver,

@@ -14,6 +14,7 @@ mod repositories;
 mod trees;
 mod working_tree;
 
+pub(crate) use self::working_tree::tracked_below;
 pub(super) use self::{lost::LostEntry, noticed::NameEvidence, trees::EarlierTrees};
 
 use self::{repositories::Repositories, trees::Trees};

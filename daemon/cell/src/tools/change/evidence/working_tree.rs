@@ -3,16 +3,19 @@
 
 use super::{
     super::settle::content,
-    linked::RepositoryPlace,
-    lost::LostEntry,
+    linked::{RepositoryPlace, joined},
+    lost::{LostEntry, ancestors},
     repositories::{in_repository, lost_path},
-    trees::Trees,
+    trees::{self, Trees},
 };
+use crate::view::View;
 use palisade_repository::{
     Bounds, ContentQuery, FileType, Repository, RepositoryError, StagingIndex, Tips,
 };
 use std::{
+    collections::BTreeMap,
     io::{Cursor, Read},
+    os::unix::ffi::OsStrExt as _,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -89,6 +92,25 @@ impl WorkingTree {
             *commit = answer.ok().map(|blob| blob.commit.to_string());
         }
     }
+}
+
+/// Returns for each directory of the workspace whether git tracks anything below it. If that can
+/// not be found out, it counts as tracked.
+pub(crate) fn tracked_below(view: &View, ways: &[Vec<u8>]) -> Vec<bool> {
+    let top = view.workspace.as_os_str().as_bytes();
+    let main = view.main.as_ref().map(|main| &main.path);
+    let Ok(trees) = Trees::open(top, main, None, true) else { return vec![true; ways.len()] };
+    let mut indexes: BTreeMap<Vec<u8>, Option<StagingIndex>> = BTreeMap::new();
+    let mut is_tracked = |way: &Vec<u8>| {
+        let has_git =
+            |above: &&[u8]| trees::seen(trees.before(), &joined(above, b".git")).is_some();
+        let Some(top) = ancestors(way).find(has_git) else { return false };
+        let index = indexes.entry(top.to_vec()).or_insert_with(|| {
+            RepositoryPlace::of(&trees, top)?.open(trees.before()).ok()?.index().ok()
+        });
+        index.as_ref().is_none_or(|index| is_listed(index, in_repository(top, way)))
+    };
+    ways.iter().map(&mut is_tracked).collect()
 }
 
 /// Returns `true` if an index lists a path or something below it.
