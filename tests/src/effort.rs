@@ -12,6 +12,17 @@ pub fn effort<T>(short: T, long: T) -> T {
     if std::env::var_os("PALISADE_LONG").is_some_and(|set| set == "1") { long } else { short }
 }
 
+/// Returns the number of random cases to try: `PALISADE_CASES`, if it is set, or else what
+/// [`effort`] returns.
+///
+/// # Panics
+/// If it is set to something else than a number.
+#[must_use]
+pub fn cases(short: usize, long: usize) -> usize {
+    let wanted = setting("PALISADE_CASES").map(usize::try_from);
+    wanted.map_or_else(|| effort(short, long), |wanted| wanted.expect("a number of cases"))
+}
+
 /// Returns a number from the environment, if it is set.
 ///
 /// # Panics

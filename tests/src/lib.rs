@@ -38,7 +38,7 @@ pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, run};
 pub use desk::{Desk, destructive, handlers};
-pub use effort::{Dice, effort, percentiles, report, resident, setting};
+pub use effort::{Dice, cases, effort, percentiles, report, resident, setting};
 pub use fixture_repository::{FixtureRepository, WorkingTree, git_summary, outside};
 pub use furnished::{CHANGES, furnished, picture};
 pub use jobs::job_of;

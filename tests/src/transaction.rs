@@ -277,6 +277,7 @@ fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Dr
             | FileReply::Progress { .. }
             | FileReply::Globbed(_)
             | FileReply::Scanned { .. }
+            | FileReply::Noise(_)
             | FileReply::Grepped(_)) => panic!("{other:?}"),
         }
     }

@@ -255,7 +255,7 @@ fn serve(
                 RunnerExit::Nobody => return Ok(()),
                 RunnerExit::Launcher { control, since } => {
                     watch(control);
-                    layers.since = since;
+                    layers.set_since(since);
                 }
             }
             kernel::ignore_file_size_signal();

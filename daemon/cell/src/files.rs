@@ -264,6 +264,7 @@ impl ChannelServer<'_> {
                 | FileRequest::Glob(_)
                 | FileRequest::Grep(_)
                 | FileRequest::Scan { .. }
+                | FileRequest::Noise { .. }
                 | FileRequest::Content { .. }
                 | FileRequest::Part(_)
                 | FileRequest::Abandon
@@ -289,6 +290,7 @@ impl ChannelServer<'_> {
             }
             FileRequest::Glob(asked) => tools::glob(self.channel, asked, self.view)?,
             FileRequest::Grep(asked) => tools::grep(self.channel, asked, self.view)?,
+            FileRequest::Noise { patterns } => tools::noise(patterns, self.view)?,
             FileRequest::Scan { keep } => return self.look_for_hidden(*keep, fds),
             FileRequest::Content { .. }
             | FileRequest::Part(_)

@@ -187,9 +187,13 @@ fn reaching(
     layers: &Layers,
     abi: ABI,
 ) -> Result<RulesetCreated, StepFailure> {
-    ruleset
-        .add_rule(PathBeneath::new(&layers.lower, rights(Access::Write, abi)))
-        .and_then(|set| set.add_rule(PathBeneath::new(&layers.upper, rights(Access::Read, abi))))
+    let (write, read) = (rights(Access::Write, abi), rights(Access::Read, abi));
+    layers
+        .roots()
+        .try_fold(ruleset, |set, layers| {
+            set.add_rule(PathBeneath::new(&layers.lower, write))
+                .and_then(|set| set.add_rule(PathBeneath::new(&layers.upper, read)))
+        })
         .map_err(fail)
 }
 

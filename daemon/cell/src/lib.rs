@@ -40,6 +40,7 @@ mod usage;
 mod victim;
 mod view;
 mod whiteouts;
+mod worktree;
 
 pub(crate) use palisade_channel as channel;
 

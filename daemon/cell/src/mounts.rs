@@ -6,7 +6,7 @@ use crate::{
     kernel::{self, Recursive},
 };
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags},
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
         OpenTreeFlags,
@@ -41,6 +41,12 @@ pub(crate) fn resolve_without_links(path: &Path) -> rustix::io::Result<OwnedFd> 
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
+}
+
+/// Returns `true` if a descriptor refers to a mount point itself.
+pub(crate) fn is_mount(fd: &OwnedFd) -> rustix::io::Result<bool> {
+    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// Makes a detached copy of the mounts at a descriptor, with `attributes` on all of them.

@@ -7,12 +7,15 @@
 
 mod alike;
 mod merge;
+mod noise;
 mod skeleton;
 mod trial;
 
 pub(crate) use self::{alike::DirectoryMaker, trial::attempt};
 
-use self::merge::{OverlayLayers, UPPER, WHITEOUTS, WORK};
+use self::merge::{
+    MergedOverlays, OverlayLayers, REPOSITORY, RepositoryParts, UPPER, WHITEOUTS, WORK, WORKSPACE,
+};
 use crate::{
     borrowed::BorrowedIdentity,
     failure::StepFailure,
@@ -21,6 +24,7 @@ use crate::{
     store::override_modes,
     view::View,
     whiteouts,
+    worktree::MainRepository,
 };
 use palisade_plan::{
     Access, Identity, MountRights, Overlay, Path, Transactions, Upper, change::Version,
@@ -34,6 +38,8 @@ use std::{
 /// The two layers that the program sees as one directory.
 #[derive(Debug)]
 pub struct Layers {
+    /// The path of the directory: the workspace, or the main repository of a linked worktree.
+    pub path: Path,
     /// The lower layer: the workspace itself.
     pub lower: OwnedFd,
     /// The upper layer: what the program wrote.
@@ -47,6 +53,30 @@ pub struct Layers {
     pub bytes: u64,
     /// The place of the upper layer, and the writes flushed before a commit takes effect.
     pub kept: Transactions,
+    /// The layers of the main repository, if the workspace is a linked worktree of git.
+    pub main: Option<Box<Self>>,
+}
+
+impl Layers {
+    /// Returns the layers of each directory that a commit changes, the main repository first: what
+    /// the workspace loses may be in a new commit.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Self> {
+        self.main.as_deref().into_iter().chain([self])
+    }
+
+    /// Sets the time at which the program was started.
+    pub(crate) fn set_since(&mut self, since: Moment) {
+        self.since = since;
+        self.main.iter_mut().for_each(|main| main.since = since);
+    }
+
+    /// Remembers from now on what was committed while the program was running.
+    pub(crate) fn remember_commits(&mut self) {
+        self.committed.get_or_insert_default();
+        if let Some(main) = &mut self.main {
+            main.committed.get_or_insert_default();
+        }
+    }
 }
 
 /// The state of a path after a commit.
@@ -73,10 +103,15 @@ pub(crate) struct OverlayInputs<'a> {
     pub(crate) view: &'a View,
     /// The hidden names that were found in the workspace.
     pub(crate) scanned: Option<OwnedFd>,
+    /// The main repository, if the workspace is a linked worktree of git.
+    pub(crate) main: Option<&'a MainRepository>,
 }
 
-/// Mounts the overlay over the workspace.
+/// Mounts the overlay over the workspace, or over directories in it.
 pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers, StepFailure> {
+    if let Some(noise) = &overlay.noise {
+        return noise::lay(overlay, noise, ground);
+    }
     let path = &overlay.workspace;
     let lower = open_directory(path)?;
     refuse_mounts_below(path)?;
@@ -91,26 +126,99 @@ pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers
     maker.give_back()?;
     let upper = built?;
     let writes = (overlay.access == Access::Write).then_some(kept);
-    let parts =
-        OverlayLayers { lower: &lower, layer: &layer, has_whiteouts: hits.is_some(), writes };
-    let merged = match (overlay.rights, writes, ground.users) {
+    let main = match ground.main.filter(|_| writes.is_some()) {
+        Some(main) => Some((main, RepositoryLayers::make(overlay, &layer, main)?)),
+        None => None,
+    };
+    let parts = OverlayLayers {
+        names: WORKSPACE,
+        lower: &lower,
+        layer: &layer,
+        has_whiteouts: hits.is_some(),
+        writes,
+    };
+    let repository = main.as_ref().map(|(main, made)| RepositoryParts {
+        path: &main.path,
+        parts: OverlayLayers {
+            names: REPOSITORY,
+            lower: &made.lower,
+            has_whiteouts: false,
+            ..parts
+        },
+    });
+    let (merged, merged_main) = match (overlay.rights, writes, ground.users) {
         (MountRights::Session, Some(_), Some(users)) => {
-            merge::apart(parts, path, &users, overlay.identity)?
+            merge::apart(parts, repository, path, &users, overlay.identity)?
         }
         (MountRights::Session, Some(_), None) => {
             return Err(StepFailure::NotInForce(
                 "no user namespace is available for overlays".into(),
             ));
         }
-        (MountRights::Session, None, _) | (MountRights::Own, ..) => mount_here(overlay, parts)?,
+        (MountRights::Session, None, _) | (MountRights::Own, ..) => {
+            mount_here(overlay, parts, repository)?
+        }
     };
     if kept == Upper::Disk {
         close(&layer)?;
     }
     attach(&merged, path)?;
     let kept = Transactions { upper: kept, ..overlay.transactions };
-    let since = Moment::default();
-    Ok(Layers { lower, upper, since, committed: None, bytes: overlay.bytes, kept })
+    let (since, bytes) = (Moment::default(), overlay.bytes);
+    let layers = |path: &Path, lower, upper| Layers {
+        path: path.clone(),
+        lower,
+        upper,
+        since,
+        committed: None,
+        bytes,
+        kept,
+        main: None,
+    };
+    let mut all = layers(path, lower, upper);
+    if let (Some((main, made)), Some(merged)) = (main, merged_main) {
+        attach(&merged, &main.path)?;
+        all.main = Some(Box::new(layers(&main.path, made.lower, made.upper)));
+    }
+    Ok(all)
+}
+
+/// The two layers of a linked worktree's main repository.
+struct RepositoryLayers {
+    lower: OwnedFd,
+    upper: OwnedFd,
+}
+
+impl RepositoryLayers {
+    /// Opens the repository, and makes its directories in the layer.
+    fn make(
+        overlay: &Overlay,
+        layer: &OwnedFd,
+        main: &MainRepository,
+    ) -> Result<Self, StepFailure> {
+        let lower = open_directory(&main.path)?;
+        refuse_mounts_below(&main.path)?;
+        let mut maker = DirectoryMaker::new(overlay.rights, overlay.identity);
+        let made = Self::make_upper(&mut maker, layer, (&lower, &main.path));
+        maker.give_back()?;
+        made.map(|upper| Self { lower, upper })
+    }
+
+    fn make_upper(
+        maker: &mut DirectoryMaker,
+        layer: &OwnedFd,
+        (lower, path): (&OwnedFd, &Path),
+    ) -> Result<OwnedFd, StepFailure> {
+        let Some(likeness) = maker.look(lower, b"")? else {
+            let why = "the session may not enter it, or it was deleted".to_owned();
+            return Err(StepFailure::Workspace { path: path.clone(), why });
+        };
+        maker.make(layer, REPOSITORY.upper.as_bytes(), Some(&likeness))?;
+        maker.finish(layer, REPOSITORY.upper.as_bytes(), Some(&likeness))?;
+        maker.become_session()?;
+        make(layer, REPOSITORY.work)?;
+        open(layer, REPOSITORY.upper)
+    }
 }
 
 /// Makes the directories of the layer, and returns the one that takes writes.
@@ -143,16 +251,24 @@ fn build(
     open(layer, UPPER)
 }
 
-/// Mounts the overlay in this process, with the session's rights.
-fn mount_here(overlay: &Overlay, parts: OverlayLayers<'_>) -> Result<OwnedFd, StepFailure> {
+/// Mounts the overlays in this process, with the session's rights.
+fn mount_here(
+    overlay: &Overlay,
+    parts: OverlayLayers<'_>,
+    repository: Option<RepositoryParts<'_>>,
+) -> Result<MergedOverlays, StepFailure> {
     attach(parts.layer, &overlay.workspace)?;
     let borrowed = BorrowedIdentity::take(overlay.identity)?;
+    let both = || {
+        let main = repository.map(|repository| merge::here(repository.parts)).transpose()?;
+        Ok((merge::here(parts)?, main))
+    };
     let merged = match parts.writes {
         // Overlayfs works in a directory that nobody may enter, not even its owner. In a user
         // namespace with only the session's user, this capability covers only that user's own
         // files.
-        Some(_) => override_modes().and_then(|()| merge::here(parts)),
-        None => merge::here(parts),
+        Some(_) => override_modes().and_then(|()| both()),
+        None => both(),
     };
     borrowed.give_back()?;
     merged

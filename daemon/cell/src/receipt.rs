@@ -71,7 +71,7 @@ impl StepPromises {
                 | Step::OverlayUsers(_)
                 | Step::Root(_)
                 | Step::Workspace(_)
-                | Step::Proc
+                | Step::Proc(_)
                 | Step::Store(_)
                 | Step::Sweep { .. }
                 | Step::Names { .. }

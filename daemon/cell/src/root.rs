@@ -9,14 +9,16 @@ use crate::{
     kernel::{self, Recursive},
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
+    worktree::{self, MainRepository},
 };
 use palisade_plan::{
-    Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
+    Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root,
+    RunnerMounts, Tmpfs,
     authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
     ceiling,
 };
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
     mount::UnmountFlags,
 };
@@ -53,13 +55,17 @@ const ROOT_BYTES: &str = "64m";
 const OWN_NAME_SERVER: &[u8] = b"nameserver 127.0.0.1\n";
 
 /// Builds the session's root and switches to it. If the session has a uid of its own, `users` maps
-/// the files that it owns where it may write.
-pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), StepFailure> {
+/// the files that it owns where it may write. Returns the main repository, if the workspace is a
+/// linked worktree of git.
+pub(crate) fn make(
+    root: &Root,
+    users: Option<BorrowedFd<'_>>,
+) -> Result<Option<MainRepository>, StepFailure> {
     if root.runs.is_throwaway() != users.is_some() {
         return Err(StepFailure::NotInForce("nothing says whose files are the session's".into()));
     }
     let own = root.runs.own;
-    let mut pieces = resolve_all(root, users)?;
+    let (mut pieces, main) = resolve_all(root, users)?;
     if let Some(authority) = &root.authority {
         let text = trusted(authority)?;
         pieces.push((TRUSTED_CERTIFICATES.into(), RootEntry::Text(text)));
@@ -89,10 +95,10 @@ pub(crate) fn make(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<(), Ste
     }
     make_dev(new.as_fd())?;
     pivot(&new)?;
-    match users {
-        Some(_) => mapping::check(&root.workspace.path),
-        None => Ok(()),
+    if users.is_some() {
+        mapping::check(&root.workspace.path)?;
     }
+    Ok(main)
 }
 
 /// Returns the certificates that the session's programs trust: the host's, and that of the session's
@@ -119,7 +125,7 @@ fn trusted(authority: &Authority) -> Result<Vec<u8>, StepFailure> {
 fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
-) -> Result<Vec<(PathBuf, RootEntry)>, StepFailure> {
+) -> Result<(Vec<(PathBuf, RootEntry)>, Option<MainRepository>), StepFailure> {
     let borrowed = BorrowedIdentity::take_for_lookup(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     let own =
@@ -142,8 +148,39 @@ fn resolve_all(
     }
     let workspace = resolve_workspace(root, users)?;
     pieces.push((root.workspace.path.as_path().to_owned(), RootEntry::Directory(workspace)));
+    let main = match worktree::find(&root.workspace.path, root.runs.peer)? {
+        Some((main, common)) if may_mount(&main, root) => {
+            let mount = mount_repository(&main, &common, root, users)?;
+            pieces.push((main.path.as_path().to_owned(), RootEntry::Directory(mount)));
+            Some(main)
+        }
+        Some(_) | None => None,
+    };
     borrowed.give_back()?;
-    Ok(pieces)
+    Ok((pieces, main))
+}
+
+/// Returns `true` if no other mount of the session is at or below the directory of a repository.
+fn may_mount(main: &MainRepository, root: &Root) -> bool {
+    let binds = root.binds.iter().chain(&root.sockets).map(|bind| &bind.path);
+    let mut all = binds.chain(root.tmpfs.iter().map(|tmpfs| &tmpfs.path)).chain(&root.empty);
+    !all.any(|path| path.as_path().starts_with(main.path.as_path()))
+}
+
+/// Copies the mount of a linked worktree's main repository, with the workspace's own access.
+fn mount_repository(
+    main: &MainRepository,
+    common: &OwnedFd,
+    root: &Root,
+    users: Option<BorrowedFd<'_>>,
+) -> Result<OwnedFd, StepFailure> {
+    let bind = Bind { path: main.path.clone(), ..root.workspace.clone() };
+    let attributes = attributes(&bind, root) | NO_EXEC;
+    match users {
+        Some(users) => mapped(&bind, common, attributes, users),
+        None => mounts::copy(common.as_fd(), attributes)
+            .map_err(StepFailure::kernel(format!("bind {:?}", bind.path))),
+    }
 }
 
 /// Returns `true` if the error says that a path is missing, or out of reach for this identity. For
@@ -459,7 +496,8 @@ fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
 }
 
 /// Gives a runner its own copy of the session's mounts, in which `/proc` shows its own processes.
-pub(crate) fn own_proc() -> Result<(), StepFailure> {
+/// Returns the main repository, if the workspace is a linked worktree of git.
+pub(crate) fn own_mounts(runner: &RunnerMounts) -> Result<Option<MainRepository>, StepFailure> {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)
         .map_err(StepFailure::kernel("unshare Mount"))?;
     mounts::make_private()?;
@@ -475,12 +513,22 @@ pub(crate) fn own_proc() -> Result<(), StepFailure> {
     mounts::attach(proc.as_fd(), at.as_fd(), Path::new(""))
         .map_err(StepFailure::kernel("mount /proc"))?;
     let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
-    stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))
+    stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))?;
+    let borrowed = BorrowedIdentity::take(runner.identity)?;
+    let main = worktree::find_mounted(&runner.workspace, runner.identity);
+    borrowed.give_back()?;
+    main
 }
 
-/// Makes the writable binds read-only in a runner's own copy of the session's mounts.
-pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
-    for bind in binds {
+/// Makes the writable binds, and a linked worktree's main repository, read-only in a runner's own
+/// copy of the session's mounts.
+pub(crate) fn read_only(binds: &[Bind], main: Option<&MainRepository>) -> Result<(), StepFailure> {
+    let bind = |main: &MainRepository| Bind {
+        path: main.path.clone(),
+        access: Access::Write,
+        missing: MissingPath::Refuse,
+    };
+    for bind in main.map(bind).iter().chain(binds) {
         let act = || StepFailure::kernel(format!("read-only {:?}", bind.path));
         let mount = match (mounts::resolve(bind.path.as_path()), bind.missing) {
             (Ok(mount), _) => mount,
@@ -488,17 +536,11 @@ pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
             (Err(error), _) => return Err(act()(error)),
         };
         // The host has nothing at this path, and what is there now is the session's own.
-        if bind.missing == MissingPath::Skip && !is_mount(&mount).map_err(act())? {
+        if bind.missing == MissingPath::Skip && !mounts::is_mount(&mount).map_err(act())? {
             continue;
         }
         kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::Yes)
             .map_err(StepFailure::kernel(format!("read-only {:?}", bind.path)))?;
     }
     Ok(())
-}
-
-/// Returns `true` if a descriptor refers to a mount point itself.
-fn is_mount(fd: &OwnedFd) -> rustix::io::Result<bool> {
-    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
-    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

@@ -150,14 +150,14 @@ enum ServeEnd {
     Ran(Moment),
 }
 
-/// Returns the upper layer if it is on a disk. Its size is then not bounded by a file system of its
-/// own, and must be checked from time to time.
-fn watched(layers: &Layers) -> Result<Option<OwnedFd>, RunnerError> {
+/// Returns the upper layers if they are on a disk. Their size is then not bounded by a file system
+/// of their own, and must be checked from time to time.
+fn watched(layers: &Layers) -> Result<Vec<OwnedFd>, RunnerError> {
     match layers.kept.upper {
-        Upper::Memory => Ok(None),
+        Upper::Memory => Ok(Vec::new()),
         Upper::Disk => {
-            let upper = rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4);
-            upper.map(Some).map_err(kernel("open the layer"))
+            let upper = |layers: &Layers| rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4);
+            layers.roots().map(upper).collect::<Result<_, _>>().map_err(kernel("open the layer"))
         }
     }
 }
@@ -187,20 +187,21 @@ impl Runner {
     ) -> Result<ServeEnd, RunnerError> {
         let mut running = None;
         let mut since = None;
-        let upper =
-            settling.as_ref().map(|settling| watched(settling.layers)).transpose()?.flatten();
-        let mut watch = None;
+        let uppers = settling.as_ref().map(|settling| watched(settling.layers)).transpose()?;
+        let uppers = uppers.unwrap_or_default();
+        let mut watches: Vec<UsageWatch<'_>> = Vec::new();
         let mut still = None;
         loop {
             let asks = still.as_ref().and(settling.as_ref()).map(|settling| settling.file);
-            let patience = watch.as_ref().map(UsageWatch::patience).or(self.spares.patience());
+            let patience = watches.iter().map(UsageWatch::patience).min();
+            let patience = patience.or(self.spares.patience());
             let woken = self.wait(patience, asks)?;
             if woken.gone {
                 return Ok(ServeEnd::Gone);
             }
             self.spares.end_idle();
-            if let (Some(watch), Some(RunningProgram { pid, .. })) = (&mut watch, &running)
-                && watch.is_over()
+            if let Some(RunningProgram { pid, .. }) = &running
+                && watches.iter_mut().any(UsageWatch::is_over)
             {
                 // The reply about the transaction says that the layer is full.
                 self.tree.signal(*pid, Signal::SIGKILL as i32);
@@ -221,12 +222,12 @@ impl Runner {
                 };
                 if let (Some(settling), RunRequest::Run(_)) = (&settling, &request) {
                     since = Some(moment::now(&settling.layers.lower));
-                    watch =
-                        upper.as_ref().map(|upper| UsageWatch::new(upper, settling.layers.bytes));
+                    let bytes = settling.layers.bytes;
+                    watches = uppers.iter().map(|upper| UsageWatch::new(upper, bytes)).collect();
                 }
                 match (request, &mut settling, since) {
                     (RunRequest::Freeze, Some(settling), Some(since)) => {
-                        settling.layers.since = since;
+                        settling.layers.set_since(since);
                         still = self.freeze(settling.layers)?;
                     }
                     (RunRequest::Thaw, ..) => {
@@ -255,7 +256,7 @@ impl Runner {
         kernel::ignore_file_size_signal();
         match FrozenProcesses::freeze(self.tree) {
             Ok(frozen) => {
-                layers.committed.get_or_insert_default();
+                layers.remember_commits();
                 self.reply(&RunReply::Frozen(None))?;
                 Ok(Some(FrozenProgram { frozen, pending: PendingInput::default() }))
             }

@@ -10,8 +10,9 @@ use crate::{
     record::{self, Recorder},
     records, root, seccomp, store,
     view::View,
+    worktree::MainRepository,
 };
-use palisade_plan::{HeldLimit, MountsBelow, Namespace, Path, Step};
+use palisade_plan::{Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 /// The results of the steps, for the process to use and to report.
@@ -33,6 +34,8 @@ pub struct StepResults {
     pub limits: Vec<HeldLimit>,
     /// The user namespace that maps the session's files, until its root is built.
     pub(crate) users: Option<OwnedFd>,
+    /// The main repository of a workspace that is a linked worktree of git.
+    pub(crate) main: Option<MainRepository>,
     /// The workspace, once it has been resolved.
     pub workspace: Option<Path>,
     /// A directory on the disk for an overlay, until that is mounted.
@@ -55,7 +58,8 @@ impl StepResults {
     /// Returns the workspace as the tools see it.
     pub(crate) fn seen(&self) -> View {
         let workspace = self.workspace.clone().unwrap_or_default();
-        View { workspace: workspace.as_path().to_owned(), ..self.view.clone() }
+        let main = self.main.clone();
+        View { workspace: workspace.as_path().to_owned(), main, ..self.view.clone() }
     }
 }
 
@@ -134,11 +138,14 @@ pub fn take(
         }
         Step::Root(root) => {
             let users = taken.users.take();
-            root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
+            taken.main = root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
             taken.workspace = Some(root.workspace.path);
             Ok(())
         }
-        Step::Proc => root::own_proc(),
+        Step::Proc(runner) => {
+            taken.main = root::own_mounts(&runner)?;
+            Ok(())
+        }
         Step::Store(wanted) => {
             taken.store = Some(store::make(&wanted)?);
             Ok(())
@@ -154,13 +161,14 @@ pub fn take(
                 .map_err(|error| StepFailure::NotInForce(error.to_string()))?;
             Ok(())
         }
-        Step::ReadOnly(binds) => root::read_only(&binds),
+        Step::ReadOnly(binds) => root::read_only(&binds, taken.main.as_ref()),
         Step::Overlay(overlay) => {
             let ground = OverlayInputs {
                 store: taken.store.take(),
                 users: given.overlay_users.take(),
                 view: &taken.view,
                 scanned: given.scanned.take(),
+                main: taken.main.as_ref(),
             };
             taken.layers = Some(overlay::lay(&overlay, ground)?);
             taken.workspace = Some(overlay.workspace);
@@ -183,7 +191,8 @@ pub fn take(
             given.overlay_users = None;
             let made = taken.made.iter().map(|fd| fd.as_raw_fd());
             let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
-            let layers = taken.layers.iter().flat_map(|layers| [&layers.lower, &layers.upper]);
+            let layers = taken.layers.iter().flat_map(Layers::roots);
+            let layers = layers.flat_map(|layers| [&layers.lower, &layers.upper]);
             let layers = layers.map(|fd| fd.as_raw_fd());
             let listeners = taken.listeners.iter().chain(&taken.inward).map(|fd| fd.as_raw_fd());
             let kept = given.keep.iter().copied().chain(listeners);
@@ -192,8 +201,13 @@ pub fn take(
             kernel::close_all_but(&[&[0, 1, 2], keep.as_slice()].concat())
                 .map_err(StepFailure::kernel("close_range"))
         }
-        Step::Landlock { grants, tcp } => {
+        Step::Landlock { mut grants, tcp } => {
             let layers = taken.layers.as_ref();
+            grants.extend(taken.main.as_ref().map(|main| Grant {
+                path: main.path.clone(),
+                access: Access::Write,
+                missing: MissingPath::Refuse,
+            }));
             taken.landlock = Some(landlock::enforce(&grants, tcp, layers)?);
             Ok(())
         }

@@ -1,6 +1,7 @@
 //! The names in a workspace that are hidden or protected, matched against real paths. Runs in the
 //! cell.
 
+use crate::worktree::MainRepository;
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
@@ -14,6 +15,8 @@ pub struct View {
     pub(crate) workspace: PathBuf,
     pub(crate) names: Names,
     pub(crate) matchers: NameMatchers,
+    /// The main repository of a workspace that is a linked worktree of git.
+    pub(crate) main: Option<MainRepository>,
 }
 
 impl View {
@@ -23,7 +26,7 @@ impl View {
     /// If one of the names is not a valid pattern.
     pub fn new(workspace: impl Into<PathBuf>, names: Names) -> Result<Self, PatternError> {
         let matchers = NameMatchers::new(&names)?;
-        Ok(Self { workspace: workspace.into(), names, matchers })
+        Ok(Self { workspace: workspace.into(), names, matchers, main: None })
     }
 
     /// Returns a path relative to the workspace; `None` if it is outside, or is the workspace

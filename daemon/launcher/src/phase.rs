@@ -30,6 +30,7 @@ impl Phase {
                 | Request::Runner { .. }
                 | Request::Reader { .. }
                 | Request::Transaction { .. }
+                | Request::Watch { .. }
                 | Request::End { .. },
             ) => Ok(Self::Serving),
             (Self::Serving, Request::Hello { .. }) => Err("a second greeting".into()),
@@ -40,6 +41,7 @@ impl Phase {
                 | Request::Runner { .. }
                 | Request::Reader { .. }
                 | Request::Transaction { .. }
+                | Request::Watch { .. }
                 | Request::End { .. },
             ) => Err("a request before the greeting".into()),
         }

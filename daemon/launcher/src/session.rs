@@ -200,6 +200,9 @@ impl Session {
                 StepError::Transaction(why) => Refusal::Transaction(why),
                 StepError::Missing(_) | StepError::Empty(_) => Refusal::Spawn(error.to_string()),
             })?;
+        if let RunnerRequest::Watch(_, directories) = &wanted {
+            palisade_plan::watch(&mut steps, &self.plan, directories.clone());
+        }
         let Some(namespaces) = &self.namespaces else {
             self.waiting.push(wanted);
             return Ok(());
@@ -209,9 +212,8 @@ impl Session {
             None => self.process(spawner)?,
         };
         self.asked = match (&wanted, self.asked) {
-            (RunnerRequest::Transaction(..), _) | (_, RequestedRunners::Transactions) => {
-                RequestedRunners::Transactions
-            }
+            (RunnerRequest::Transaction(..) | RunnerRequest::Watch(..), _)
+            | (_, RequestedRunners::Transactions) => RequestedRunners::Transactions,
             (
                 RunnerRequest::Runner(_) | RunnerRequest::Reader(_),
                 RequestedRunners::Nothing | RequestedRunners::Runners,
@@ -222,9 +224,12 @@ impl Session {
         let access = self.plan.workspace.access;
         let upper = facts.overlay.upper(self.plan.transactions.upper, access);
         let stored = match (&wanted, upper) {
-            (RunnerRequest::Transaction(..), Upper::Disk) => stores.take(self.runs.own),
+            (RunnerRequest::Transaction(..) | RunnerRequest::Watch(..), Upper::Disk) => {
+                stores.take(self.runs.own)
+            }
             (
                 RunnerRequest::Transaction(..)
+                | RunnerRequest::Watch(..)
                 | RunnerRequest::Runner(_)
                 | RunnerRequest::Reader(_),
                 Upper::Memory | Upper::Disk,

@@ -1,6 +1,6 @@
 //! A runner that the broker requests for a session.
 
-use palisade_plan::Role;
+use palisade_plan::{Path, Role};
 use std::os::fd::OwnedFd;
 
 /// A runner that the broker requests.
@@ -13,6 +13,9 @@ pub(crate) enum RunnerRequest {
     /// A runner for one program in a transaction, with its channel and the channel for committing.
     /// The descriptor has the result of a search for names that are hidden from the program.
     Transaction([OwnedFd; 2], Option<OwnedFd>),
+    /// A runner for one program that watches, with the same channels and the directories whose
+    /// changes are held back.
+    Watch([OwnedFd; 2], Vec<Path>),
 }
 
 impl RunnerRequest {
@@ -21,14 +24,14 @@ impl RunnerRequest {
         match self {
             Self::Runner(_) => Role::Runner,
             Self::Reader(_) => Role::Reader,
-            Self::Transaction(..) => Role::Transaction,
+            Self::Transaction(..) | Self::Watch(..) => Role::Transaction,
         }
     }
 
     /// Returns the descriptor with the result of a search for hidden names.
     pub(crate) const fn scanned(&self) -> Option<&OwnedFd> {
         match self {
-            Self::Runner(_) | Self::Reader(_) => None,
+            Self::Runner(_) | Self::Reader(_) | Self::Watch(..) => None,
             Self::Transaction(_, scanned) => scanned.as_ref(),
         }
     }
@@ -37,7 +40,7 @@ impl RunnerRequest {
     pub(crate) fn channels(&self) -> &[OwnedFd] {
         match self {
             Self::Runner(channels) | Self::Reader(channels) => channels,
-            Self::Transaction(channels, _) => channels,
+            Self::Transaction(channels, _) | Self::Watch(channels, _) => channels,
         }
     }
 }

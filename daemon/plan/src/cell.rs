@@ -14,6 +14,9 @@ use bincode::{Decode, Encode};
 /// The number of concurrent file tool calls of a session: one channel and one thread each.
 pub const FILE_CHANNELS: usize = 4;
 
+/// Most directories of noise on which a watching program has overlays.
+pub const MOST_NOISE: usize = 32;
+
 /// Most bytes of a file in one message.
 pub const CHUNK: usize = 256 * 1024;
 
@@ -272,6 +275,12 @@ pub enum FileRequest {
     Glob(Box<Glob>),
     /// Find lines in files.
     Grep(Box<Grep>),
+    /// Find the directories of noise in the workspace that a watching program may write: those that
+    /// exist, are reached without links, and contain nothing that git tracks.
+    Noise {
+        /// The patterns of the profile.
+        patterns: Vec<String>,
+    },
     /// Find the hidden names in the workspace. Descriptor: the stored result of an earlier session,
     /// if there is one.
     Scan {
@@ -414,6 +423,8 @@ pub enum FileReply {
     Globbed(Box<GlobResult>),
     /// The result of a search for lines.
     Grepped(Box<GrepResult>),
+    /// The directories of noise, relative to the workspace; at most [`MOST_NOISE`].
+    Noise(Vec<Path>),
     /// The result of a search for hidden names. Descriptors: the names found and, if it was asked
     /// for, a result to store. Only a cell with the same workspace and names can use either.
     Scanned {

@@ -62,6 +62,15 @@ pub enum Request {
         /// The session.
         session: SessionNumber,
     },
+    /// Creates a runner for one program that watches: it sees the live workspace read-only, and its
+    /// changes of these directories are held back. Descriptors: those of `Transaction`, without the
+    /// last.
+    Watch {
+        /// The session.
+        session: SessionNumber,
+        /// The directories, relative to the workspace; at most [`crate::cell::MOST_NOISE`].
+        directories: Vec<Path>,
+    },
     /// Ends a session and everything in it.
     End {
         /// The session.

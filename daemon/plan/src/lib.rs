@@ -49,8 +49,9 @@ pub use namespace::Namespace;
 pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
-    DEVICES, Identity, MountRights, MountsBelow, NameServers, Overlay, ProcView, RESOLV_CONF,
-    Resource, Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps,
+    DEVICES, Identity, MountRights, MountsBelow, NameServers, NoiseOverlays, Overlay, ProcView,
+    RESOLV_CONF, Resource, Rlimit, Role, Root, RunnerMounts, Runs, Step, StepError, Store, Tcp,
+    steps, watch,
 };
 
 /// Identifies the build. Processes of different builds refuse to talk to each other.

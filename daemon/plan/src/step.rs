@@ -108,6 +108,15 @@ pub enum ProcView {
     Host,
 }
 
+/// The workspace as a runner finds it in the session's mounts.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RunnerMounts {
+    /// The workspace.
+    pub workspace: Path,
+    /// The identity of the session's processes, which owns the workspace's repository.
+    pub identity: Identity,
+}
+
 /// An overlay on the workspace that receives everything a program writes there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Overlay {
@@ -125,6 +134,19 @@ pub struct Overlay {
     pub otherwise: Upper,
     /// The rights with which overlayfs accesses its layers.
     pub rights: MountRights,
+    /// For a program that watches: the directories that have overlays, instead of the whole
+    /// workspace.
+    pub noise: Option<NoiseOverlays>,
+}
+
+/// The directories of the workspace that a watching program may write, each on an overlay of its
+/// own. Everything else of the host is read-only for it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct NoiseOverlays {
+    /// The directories, relative to the workspace. None is inside of another one.
+    pub directories: Vec<Path>,
+    /// The mounts that become read-only, the workspace among them.
+    pub read_only: Vec<Bind>,
 }
 
 /// The rights with which overlayfs accesses its layers. They are never more than the session has.
@@ -226,8 +248,8 @@ pub enum Step {
     /// Create the session's root and switch to it.
     Root(Box<Root>),
     /// Give a runner its own copy of the session's mounts, with a `/proc` that shows its own
-    /// processes.
-    Proc,
+    /// processes. If the workspace is a linked worktree of git, find its main repository there.
+    Proc(RunnerMounts),
     /// Create a directory for the upper layer, before the session's mounts hide it.
     Store(Store),
     /// Delete such a directory and everything in it.
@@ -313,7 +335,7 @@ impl Step {
             Self::Mapping(_) => "mapping",
             Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
-            Self::Proc => "proc",
+            Self::Proc(_) => "proc",
             Self::Store(_) => "store",
             Self::Sweep { .. } => "sweep",
             Self::Names { .. } => "names",
@@ -394,6 +416,10 @@ pub fn steps(
         Network::Domains(_) => NameServers::Session,
         Network::None | Network::Loopback | Network::Ports(_) => NameServers::Host,
     };
+    let own_mounts = || {
+        let workspace = plan.workspace.path.clone();
+        Step::Proc(RunnerMounts { workspace, identity: runs.own })
+    };
     let mut steps = vec![Step::Detach];
     let runs_programs = matches!(role, Role::Runner | Role::Reader | Role::Transaction);
     if plan.records == Records::Read && runs_programs {
@@ -439,18 +465,18 @@ pub fn steps(
         Role::Runner => {
             steps.push(Step::EnterNamespaces(shared));
             if own_proc {
-                steps.push(Step::Proc);
+                steps.push(own_mounts());
             }
         }
         Role::Reader => {
             require_own_mounts(own_proc)?;
-            steps.extend([Step::EnterNamespaces(shared), Step::Proc]);
+            steps.extend([Step::EnterNamespaces(shared), own_mounts()]);
             steps.push(Step::ReadOnly(writable(plan)));
         }
         Role::Transaction => {
             let overlay = overlay(plan, facts, runs.own)?;
             require_own_mounts(own_proc)?;
-            steps.extend([Step::EnterNamespaces(shared), Step::Proc]);
+            steps.extend([Step::EnterNamespaces(shared), own_mounts()]);
             steps.extend(names(plan));
             steps.push(Step::Overlay(overlay));
         }
@@ -578,7 +604,19 @@ fn overlay(plan: &LaunchPlan, facts: &Facts, identity: Identity) -> Result<Overl
     let upper = facts.overlay.upper(plan.transactions.upper, access);
     let transactions = Transactions { upper, ..plan.transactions };
     let rights = if facts.privileged { MountRights::Session } else { MountRights::Own };
-    Ok(Overlay { workspace, identity, bytes, transactions, access, otherwise, rights })
+    let noise = None;
+    Ok(Overlay { workspace, identity, bytes, transactions, access, otherwise, rights, noise })
+}
+
+/// Turns the steps of a transaction into those of a program that watches: it sees the live workspace
+/// read-only, and has overlays on these directories alone.
+pub fn watch(steps: &mut [Step], plan: &LaunchPlan, directories: Vec<Path>) {
+    let noise = NoiseOverlays { directories, read_only: writable(plan) };
+    for step in steps {
+        if let Step::Overlay(overlay) = step {
+            overlay.noise = Some(noise.clone());
+        }
+    }
 }
 
 /// Returns the layers that are missing, or an error if one of them is required.

@@ -286,6 +286,12 @@ impl Profile {
         self.settings.transactions.unreviewed == Unreviewed::Undoable
     }
 
+    /// Returns the patterns of directories of noise, at any depth of the workspace.
+    #[must_use]
+    pub fn noise_directories(&self) -> Vec<String> {
+        self.settings.transactions.noise_directories()
+    }
+
     /// Returns `true` if a tool that deletes may run.
     #[must_use]
     pub const fn allow_delete(&self) -> bool {

@@ -240,6 +240,12 @@ impl Transactions {
         Ok(new)
     }
 
+    /// Returns the patterns of noise that match directories at any depth, as patterns of names.
+    pub(crate) fn noise_directories(&self) -> Vec<String> {
+        let directories = self.noise.iter().filter(|noise| noise.0.ends_with('/'));
+        directories.map(|noise| format!("**/{}", noise.0)).collect()
+    }
+
     /// Returns `true` if a path, relative to the workspace, is noise: changes to it never need
     /// approval.
     pub(crate) fn is_noise(&self, path: &[u8], is_directory: bool) -> bool {

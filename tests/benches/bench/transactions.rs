@@ -1,7 +1,7 @@
 //! The cost of holding a command's effects back until they are known.
 
 use super::{Bench, Unit, bare, interleave};
-use palisade_client::{Guard, Open, Session};
+use palisade_client::{Client, Guard, Open, Session};
 use serde_json::json;
 use std::{
     fs,
@@ -14,6 +14,10 @@ const GROUP: &str = "transactions";
 
 /// The number of files that are unpacked.
 const UNPACKED: usize = 5_000;
+
+/// The number of files that a checkout changes, and how many of them a formatter changes.
+const CHECKED_OUT: usize = 1_000;
+const FORMATTED: usize = 500;
 
 /// The number of files in a large workspace.
 const LARGE: usize = 100_000;
@@ -44,7 +48,9 @@ impl Bench {
         self.small_ones("100,000 files", session, &held);
         fs::remove_dir_all(&tree).unwrap();
         self.larger_ones(session, &held);
-        drop((held, client));
+        drop(held);
+        self.judged_ones(session, &client);
+        drop(client);
         self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
         daemon.wait().unwrap();
     }
@@ -115,6 +121,51 @@ impl Bench {
         assert!(result.success, "{result:?}");
         let inside = Duration::from_nanos(result.stdout.trim().parse().unwrap());
         start.elapsed().saturating_sub(inside)
+    }
+
+    /// Measures the time to judge and to commit changes to files that existed before, without the
+    /// time of the program itself.
+    fn judged_ones(&self, session: &Session, client: &Client) {
+        self.world.add_profile("judged", &palisade_tests::profile_with(&[]));
+        let open = Open::new(self.world.workspace()).profile("judged").guard(Guard::Transaction);
+        let held = self.runtime.block_on(client.open(open)).unwrap();
+        self.run(
+            session,
+            &format!(
+                "mkdir judged && cd judged && git init -q -b main . && \
+                 git config user.name x && git config user.email x@example.org && \
+                 for f in $(seq {CHECKED_OUT}); do seq $f $((f + 50)) > f$f; done && \
+                 git add . && git commit -qm one && git switch -q -c other && \
+                 for f in *; do echo more >> $f; done && git commit -qam two && git switch -q main"
+            ),
+        );
+        let timed = |line: &str| {
+            format!("cd judged && s=$(date +%s%N) && {line} && e=$(date +%s%N) && echo $((e - s))")
+        };
+        let format = format!("seq -f f%g {FORMATTED} | xargs sed -i s/0/O/g");
+        for (what, line) in [
+            (format!("a checkout that changes {CHECKED_OUT} files"), "git checkout -q other"),
+            (format!("a formatter over {FORMATTED} files"), format.as_str()),
+            ("nothing that existed before".to_owned(), "echo x > new"),
+        ] {
+            let median = |keep: Keep| {
+                let mut times = Vec::new();
+                for _ in 0..(self.rounds / 40).max(3) {
+                    times.push(self.timed(&held, &timed(line), keep));
+                    self.run(session, "cd judged && git checkout -q -f main && rm -f new");
+                }
+                times.sort_unstable();
+                times[times.len() / 2].as_secs_f64() * 1e3
+            };
+            let (judged, both) = (median(Keep::Nothing), median(Keep::All));
+            let row = |name: String, milliseconds: f64| {
+                self.number(GROUP, &name, (milliseconds * 1e3, Unit::Microseconds), None);
+            };
+            row(format!("judging {what}"), judged);
+            row(format!("judging and committing {what}"), both);
+        }
+        drop(held);
+        fs::remove_dir_all(self.world.workspace().join("judged")).unwrap();
     }
 
     fn larger_ones(&self, session: &Session, held: &Session) {

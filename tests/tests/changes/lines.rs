@@ -2,7 +2,7 @@
 //! a line, with nobody to approve it nothing is lost.
 
 use palisade_protocol::Route;
-use palisade_tests::{Desk, Dice, Mode, effort, profile_with, report, tree};
+use palisade_tests::{Desk, Dice, Mode, cases, profile_with, report, tree};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -190,7 +190,7 @@ fn try_lines(mode: Mode, lines: usize, mut dice: Dice) -> Tally {
 #[test]
 fn no_line_loses_anything_unasked() {
     let modes = Mode::all();
-    let lines = effort(2_000, 50_000) / modes.len();
+    let lines = cases(2_000, 50_000) / modes.len();
     let mut dice = Dice::new("lines");
     let dice: Vec<_> = modes.iter().map(|mode| (*mode, dice.beside())).collect();
     let tallies: Vec<Tally> = std::thread::scope(|scope| {

@@ -22,3 +22,5 @@ mod undo;
 mod undo_keep;
 mod unguarded;
 mod unreadable;
+mod watching;
+mod worktrees;

@@ -4,7 +4,7 @@
 use palisade_client::Answer;
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
-    Desk, Dice, Disregarded, InitialState, Mode, RandomStep, World, effort, is_denied, outside,
+    Desk, Dice, Disregarded, InitialState, Mode, RandomStep, World, cases, is_denied, outside,
     profile_with, random_steps, random_tree, report, setting, unconfined,
 };
 use serde_json::{Value, json};
@@ -227,7 +227,7 @@ fn seeds() -> Vec<Vec<u64>> {
         return vec![vec![seed]; modes];
     }
     let mut dice = Dice::new("sequences");
-    let number = effort(40, 10_000) / modes;
+    let number = cases(40, 10_000) / modes;
     (0..modes).map(|_| (0..number).map(|_| dice.seed()).collect()).collect()
 }
 

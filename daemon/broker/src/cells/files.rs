@@ -146,6 +146,7 @@ impl Lease {
             | FileReply::Looked { .. }
             | FileReply::Changed(_)
             | FileReply::Scanned { .. }
+            | FileReply::Noise(_)
             | FileReply::Abandoned
             | FileReply::Failed(_) => self.owed = ChannelState::Nothing,
         }

@@ -65,6 +65,7 @@ impl InspectedTarget {
             | FileReply::Changed(_)
             | FileReply::Globbed(_)
             | FileReply::Scanned { .. }
+            | FileReply::Noise(_)
             | FileReply::Grepped(_)
             | FileReply::Progress { .. }
             | FileReply::Abandoned => {

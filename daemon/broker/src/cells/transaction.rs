@@ -10,6 +10,7 @@ use crate::cells::{
     spare::SpareShells,
 };
 use palisade_plan::{
+    Path,
     cell::Ready,
     launcher::{Request, SessionNumber},
 };
@@ -93,6 +94,16 @@ impl Transactions {
         self.launcher.send(&request, &descriptors).await?;
         self.spares.prepare(&mut run).await;
         Ok((run, files))
+    }
+
+    /// Returns a transaction for a program that watches: its changes of these directories are held
+    /// back, and everything else is read-only for it.
+    pub(crate) async fn watch(&self, directories: Vec<Path>) -> Result<Transaction, RunnerError> {
+        let (run, run_end) = Channel::pair()?;
+        let (files, files_end) = Channel::pair()?;
+        let request = Request::Watch { session: self.session, directories };
+        self.launcher.send(&request, &[run_end.as_fd(), files_end.as_fd()]).await?;
+        ready((run, files)).await
     }
 
     /// Requests a transaction ahead of the call that needs it.

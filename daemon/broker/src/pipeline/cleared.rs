@@ -175,6 +175,11 @@ impl ClearedCall {
         if self.call.may_see_hidden() && self.call.session().scan_hidden_names().await?.found > 0 {
             self.call.hide();
         }
+        if self.call.watches()
+            && let Some(transaction) = self.call.session().watching().await?
+        {
+            self.call.enter(transaction);
+        }
         if !self.call.wants_transaction() {
             return Ok(ClearanceCheck::Holds(self));
         }

@@ -14,10 +14,10 @@ use nix::{
 };
 use palisade_plan::{Identity, Path, Upper};
 use rustix::{
-    fs::CWD,
+    fs::{CWD, Mode, OFlags, ResolveFlags},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
 };
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// The hint in the error for layers that overlayfs refuses.
 const FIT: &str =
@@ -28,9 +28,34 @@ pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
 pub(super) const WHITEOUTS: &str = "whiteouts";
 
+/// The names of the directories of one overlay that takes writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerNames<'a> {
+    pub(super) upper: &'a str,
+    pub(super) work: &'a str,
+}
+
+/// The overlay of the workspace.
+pub(super) const WORKSPACE: LayerNames<'static> = LayerNames { upper: UPPER, work: WORK };
+
+/// The overlay of a linked worktree's main repository.
+pub(super) const REPOSITORY: LayerNames<'static> =
+    LayerNames { upper: "repository", work: "repository-work" };
+
+/// The overlay of the workspace, and that of its main repository.
+pub(super) type MergedOverlays = (OwnedFd, Option<OwnedFd>);
+
+/// The main repository of a linked worktree, and its layers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RepositoryParts<'a> {
+    pub(super) path: &'a Path,
+    pub(super) parts: OverlayLayers<'a>,
+}
+
 /// The layers of an overlay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OverlayLayers<'a> {
+    pub(super) names: LayerNames<'a>,
     /// The lowest layer.
     pub(super) lower: &'a OwnedFd,
     /// The mount with the directories of the upper layers.
@@ -47,37 +72,60 @@ pub(super) fn here(parts: OverlayLayers<'_>) -> Result<OwnedFd, StepFailure> {
     let whiteouts = parts.has_whiteouts.then(|| look_at(parts.layer, WHITEOUTS)).transpose()?;
     let lowers: Vec<_> = whiteouts.iter().chain([parts.lower]).map(|fd| fd.as_fd()).collect();
     let writing = match parts.writes {
-        Some(kept) => Some((look_at(parts.layer, UPPER)?, look_at(parts.layer, WORK)?, kept)),
+        Some(kept) => {
+            let LayerNames { upper, work } = parts.names;
+            Some((look_at(parts.layer, upper)?, look_at(parts.layer, work)?, kept))
+        }
         None => None,
     };
     let writing = writing.as_ref().map(|(upper, work, kept)| (upper.as_fd(), work.as_fd(), *kept));
     merge(&lowers, writing)
 }
 
-/// Mounts the overlay with the session's rights: in a child, in a user namespace that has no other
+/// Mounts the overlays with the session's rights: in a child, in a user namespace that has no other
 /// user. Both layers are attached in a mount namespace of the child's own.
 pub(super) fn apart(
     parts: OverlayLayers<'_>,
+    repository: Option<RepositoryParts<'_>>,
     path: &Path,
     users: &OwnedFd,
     identity: Identity,
-) -> Result<OwnedFd, StepFailure> {
+) -> Result<MergedOverlays, StepFailure> {
     let mut merged = None;
-    let mut act = || merged = Some(in_namespaces(parts, path, users, identity));
+    let mut act = || merged = Some(in_namespaces(parts, repository, path, (users, identity)));
     ChildStack::new()
         .run_apart(&mut act)
         .map_err(StepFailure::kernel("start what mounts the overlay"))?;
     merged.unwrap_or_else(|| Err(StepFailure::NotInForce("the overlay was not mounted".into())))
 }
 
-/// Mounts the overlay in the child, after it has entered the namespaces and taken on the session's
+/// Mounts the overlays in the child, after it has entered the namespaces and taken on the session's
 /// identity.
 fn in_namespaces(
     parts: OverlayLayers<'_>,
+    repository: Option<RepositoryParts<'_>>,
     path: &Path,
-    users: &OwnedFd,
-    identity: Identity,
-) -> Result<OwnedFd, StepFailure> {
+    (users, identity): (&OwnedFd, Identity),
+) -> Result<MergedOverlays, StepFailure> {
+    let (lower, layer) = enter(parts, path, (users, identity))?;
+    let main = match repository {
+        Some(RepositoryParts { path, parts }) => {
+            let lower = mounts::resolve_without_links(path.as_path())
+                .map_err(StepFailure::kernel("open the main repository"))?;
+            Some(here(OverlayLayers { lower: &lower, layer: &layer, ..parts })?)
+        }
+        None => None,
+    };
+    Ok((here(OverlayLayers { lower: &lower, layer: &layer, ..parts })?, main))
+}
+
+/// Enters the namespaces and takes on the session's identity. Returns the workspace and the layer as
+/// they are there.
+fn enter(
+    parts: OverlayLayers<'_>,
+    path: &Path,
+    (users, identity): (&OwnedFd, Identity),
+) -> Result<(OwnedFd, OwnedFd), StepFailure> {
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     // A new mount namespace keeps the current directory, and nothing else leads to the workspace.
     rustix::process::fchdir(parts.lower).map_err(StepFailure::kernel("enter the workspace"))?;
@@ -92,7 +140,57 @@ fn in_namespaces(
     attach(parts.layer, path)?;
     let layer = mounts::resolve_without_links(path.as_path())
         .map_err(StepFailure::kernel("open the layer"))?;
-    here(OverlayLayers { lower: &lower, layer: &layer, ..parts })
+    Ok((lower, layer))
+}
+
+/// Mounts overlays over directories of the workspace, with the session's rights, as [`apart`] does.
+pub(super) fn directories_apart(
+    parts: OverlayLayers<'_>,
+    directories: &[NoiseLayers],
+    path: &Path,
+    (users, identity): (&OwnedFd, Identity),
+) -> Result<Vec<OwnedFd>, StepFailure> {
+    let mut merged = None;
+    let mut act = || {
+        merged = Some(enter(parts, path, (users, identity)).and_then(|(lower, layer)| {
+            directories_here(OverlayLayers { lower: &lower, layer: &layer, ..parts }, directories)
+        }));
+    };
+    ChildStack::new()
+        .run_apart(&mut act)
+        .map_err(StepFailure::kernel("start what mounts the overlays"))?;
+    merged.unwrap_or_else(|| Err(StepFailure::NotInForce("no overlay was mounted".into())))
+}
+
+/// Mounts overlays over directories of the workspace, with this process's rights.
+pub(super) fn directories_here(
+    parts: OverlayLayers<'_>,
+    directories: &[NoiseLayers],
+) -> Result<Vec<OwnedFd>, StepFailure> {
+    let merge = |directory: &NoiseLayers| {
+        let NoiseLayers { way, upper, work } = directory;
+        let lower = below(parts.lower, way)?;
+        let names = LayerNames { upper, work };
+        here(OverlayLayers { names, lower: &lower, ..parts })
+    };
+    directories.iter().map(merge).collect()
+}
+
+/// A directory with an overlay of its own, and the names of its directories in the layer.
+#[derive(Debug)]
+pub(super) struct NoiseLayers {
+    /// The directory, relative to the workspace.
+    pub(super) way: String,
+    pub(super) upper: String,
+    pub(super) work: String,
+}
+
+/// Opens a directory below another one, without following links.
+pub(super) fn below(directory: impl AsFd, way: &str) -> Result<OwnedFd, StepFailure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    rustix::fs::openat2(directory, way, flags, Mode::empty(), resolve)
+        .map_err(StepFailure::kernel(format!("open {way:?} in the workspace")))
 }
 
 /// Makes the detached overlay of the layers, the first one on top. Without an upper and a work

@@ -3,7 +3,7 @@
 
 use super::{
     attach, is_opaque, make,
-    merge::{self, OverlayLayers, UPPER, WHITEOUTS, WORK},
+    merge::{self, OverlayLayers, UPPER, WHITEOUTS, WORK, WORKSPACE},
     open, open_directory,
 };
 use crate::{
@@ -89,7 +89,13 @@ fn check(merged: &OwnedFd) -> Result<(), StepFailure> {
 fn reads(whom: Option<Identity>) -> Result<(), StepFailure> {
     let (lower, layer) = (lower(whom)?, in_memory()?);
     attach(&layer, &Path::from(PLACE))?;
-    let parts = OverlayLayers { lower: &lower, layer: &layer, has_whiteouts: true, writes: None };
+    let parts = OverlayLayers {
+        names: WORKSPACE,
+        lower: &lower,
+        layer: &layer,
+        has_whiteouts: true,
+        writes: None,
+    };
     as_session(whom, || {
         make_whiteout(&layer)?;
         check(&merge::here(parts)?)
@@ -116,11 +122,18 @@ fn writes(whom: Option<Identity>, layer: OwnedFd, kept: Upper) -> Result<(), Ste
         let upper = make(&layer, UPPER)?;
         check_user_attributes(&upper, kept).map(|()| upper)
     })?;
-    let parts =
-        OverlayLayers { lower: &lower, layer: &layer, has_whiteouts: true, writes: Some(kept) };
+    let parts = OverlayLayers {
+        names: WORKSPACE,
+        lower: &lower,
+        layer: &layer,
+        has_whiteouts: true,
+        writes: Some(kept),
+    };
     let place = Path::from(PLACE);
     let merged = match whom {
-        Some(identity) => merge::apart(parts, &place, &mapping::of_user(identity)?, identity)?,
+        Some(identity) => {
+            merge::apart(parts, None, &place, &mapping::of_user(identity)?, identity)?.0
+        }
         None => {
             attach(&layer, &place)?;
             override_modes()?;

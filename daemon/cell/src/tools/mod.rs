@@ -12,6 +12,7 @@ mod grep;
 mod hits;
 mod list;
 mod look;
+mod noise;
 mod notebook;
 mod read;
 mod rules;
@@ -24,6 +25,7 @@ pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use list::{Listing, list};
 pub(crate) use look::{look, version};
+pub(crate) use noise::noise;
 pub(crate) use read::read;
 
 use crate::channel::Channel;

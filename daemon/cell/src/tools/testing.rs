@@ -189,6 +189,7 @@ impl Broker {
                 | FileReply::Globbed(_)
                 | FileReply::Grepped(_)
                 | FileReply::Scanned { .. }
+                | FileReply::Noise(_)
                 | FileReply::Progress { .. }
                 | FileReply::Abandoned) => return Ok((content, reply)),
             }
@@ -223,6 +224,7 @@ impl Broker {
                 | FileReply::Globbed(_)
                 | FileReply::Grepped(_)
                 | FileReply::Scanned { .. }
+                | FileReply::Noise(_)
                 | FileReply::Abandoned
                 | FileReply::Failed(_)) => return Err(last),
             }

@@ -10,7 +10,7 @@ use crate::{
 };
 use palisade_plan::{
     Absent, BUILD_ID, HeldLimit, Identity, LaunchPlan, Path, Role, Runs, SessionUid, StepError,
-    cell::FILE_CHANNELS,
+    cell::{FILE_CHANNELS, MOST_NOISE},
     launcher::{Refusal, Reply, Request, SessionNumber, SessionOwner},
     steps,
 };
@@ -21,6 +21,16 @@ const MOST_OWN: usize = 16;
 
 /// Most runners of one session at a time.
 const MOST_RUNNERS: usize = 1024;
+
+/// Returns why directories can not have overlays of their own, if they can not.
+fn refuse_noise(directories: &[Path]) -> Option<Refusal> {
+    let is_name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
+    let is_plain = |path: &Path| path.0.split(|byte| *byte == b'/').all(is_name);
+    let is_few = (1..=MOST_NOISE).contains(&directories.len());
+    let why = "the directories of a watching program are too many, or not below the workspace";
+    let is_good = is_few && directories.iter().all(is_plain);
+    (!is_good).then(|| Refusal::Transaction(why.to_owned()))
+}
 
 impl Launcher {
     /// Handles a request and returns the immediate reply, if there is one.
@@ -52,6 +62,14 @@ impl Launcher {
                 let scanned = if fds.len() > 2 { fds.pop() } else { None };
                 let wanted = <[OwnedFd; 2]>::try_from(fds);
                 let wanted = wanted.map(|channels| RunnerRequest::Transaction(channels, scanned));
+                self.runner(session, wanted)
+            }
+            Request::Watch { session, directories } => {
+                if let Some(refusal) = refuse_noise(&directories) {
+                    return Some(Reply::Refused { session, refusal });
+                }
+                let wanted = <[OwnedFd; 2]>::try_from(fds);
+                let wanted = wanted.map(|channels| RunnerRequest::Watch(channels, directories));
                 self.runner(session, wanted)
             }
             Request::End { session } => match self.sessions.get_mut(&session) {

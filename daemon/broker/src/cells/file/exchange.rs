@@ -39,6 +39,7 @@ pub(super) fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Changed(_)
         | FileReply::Globbed(_)
         | FileReply::Scanned { .. }
+        | FileReply::Noise(_)
         | FileReply::Grepped(_)
         | FileReply::Progress { .. }
         | FileReply::Abandoned => CallError::Cell("it answered another request".to_owned()),

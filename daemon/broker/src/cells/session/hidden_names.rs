@@ -11,7 +11,7 @@ use crate::{
         transaction::Transaction,
     },
 };
-use palisade_plan::cell::Fault;
+use palisade_plan::cell::{Fault, FileReply, FileRequest};
 use palisade_protocol::Guard;
 
 impl Session {
@@ -34,6 +34,32 @@ impl Session {
         let scanned = self.scan_if_hiding().await?;
         let taken = self.transactions.take(scanned).await;
         taken.map_err(|error| self.transaction_error(&error))
+    }
+
+    /// Returns a transaction for a job that watches, in which directories of noise can be written;
+    /// `None` if there are none.
+    pub(crate) async fn watching(&self) -> Result<Option<Transaction>, CallError> {
+        let patterns = self.profile.noise_directories();
+        let is_held = self.guard() >= Guard::Auto && self.profile.writes_workspace();
+        if patterns.is_empty() || !is_held || self.transactions.unavailable_reason().is_some() {
+            return Ok(None);
+        }
+        let failed = || self.channel_error("it did not report the directories of noise");
+        let mut lease = self.files.lease().await.ok_or_else(failed)?;
+        lease.send(&[FileRequest::Noise { patterns }]).await.map_err(|_| failed())?;
+        let reply = lease.receive().await.map_err(|_| failed())?;
+        let FileReply::Noise(directories) = reply else {
+            return Err(if let FileReply::Failed(failure) = reply {
+                CallError::File(failure)
+            } else {
+                failed()
+            });
+        };
+        if directories.is_empty() {
+            return Ok(None);
+        }
+        let taken = self.transactions.watch(directories).await;
+        taken.map(Some).map_err(|error| self.transaction_error(&error))
     }
 
     async fn scan_if_hiding(&self) -> Result<Option<ScanResult>, CallError> {

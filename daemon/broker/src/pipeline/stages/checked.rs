@@ -105,6 +105,12 @@ impl CheckedCall {
         (runs && matches!(self.route, Route::Transaction(_))) || self.is_trial_run()
     }
 
+    /// Returns `true` if the call starts a job that watches the live workspace.
+    pub(crate) fn watches(&self) -> bool {
+        let Task::Run(program) = &self.validated.task else { return false };
+        self.route == Route::Reading && program.route == task::RouteChoice::Watch
+    }
+
     /// Returns `true` if the call's route is reading, and hidden names would be visible there.
     pub(crate) fn may_see_hidden(&self) -> bool {
         let session = &self.context.session;

@@ -22,7 +22,7 @@ pub(super) fn commit(
     mut stage: Stage<'_>,
     note: impl FnOnce(&[TakenStep]),
 ) -> Result<Changed, FileError> {
-    let journal = prepare(&mut stage)?;
+    let journals = prepare(&mut stage)?;
     let mut done = Vec::with_capacity(stage.steps.len());
     for step in stage.steps {
         let path = path_of(&step);
@@ -38,7 +38,7 @@ pub(super) fn commit(
             return Err(roll_back(done, failed(&path, error)));
         }
     }
-    if let Some(Err(error)) = journal.map(Journal::end) {
+    if let Err(error) = journals.into_iter().try_for_each(Journal::end) {
         done.iter().for_each(TakenStep::reopen);
         return Err(roll_back(done, error));
     }
@@ -86,17 +86,16 @@ fn notes(effects: &[Effect]) -> Vec<String> {
 }
 
 /// Prepares the change without any visible effect. For the commit of a transaction, the last part
-/// is writing its journal.
-pub(super) fn prepare(stage: &mut Stage<'_>) -> Result<Option<Journal>, FileError> {
-    let staging = stage.staging.take().filter(|_| !stage.steps.is_empty());
-    if let Some(staging) = &staging {
-        staging.begin()?;
-    }
+/// is writing its journals.
+pub(super) fn prepare(stage: &mut Stage<'_>) -> Result<Vec<Journal>, FileError> {
+    let mut stagings = std::mem::take(&mut stage.stagings);
+    stagings.retain(|staging| stage.steps.iter().any(|step| staging.has(step)));
+    stagings.iter().try_for_each(|staging| staging.begin())?;
     for step in &mut stage.steps {
         step.prepare()?;
     }
     unchanged(stage)?;
-    staging.map(|staging| Journal::begin(stage, &staging)).transpose()
+    stagings.iter().map(|staging| Journal::begin(stage, staging)).collect()
 }
 
 /// Refuses the change if anything differs from what was found when it was planned.

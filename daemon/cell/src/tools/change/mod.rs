@@ -28,19 +28,20 @@ mod target;
 mod tree;
 mod write;
 
-pub(crate) use self::{names::with_free_name, tree::remove as remove_tree};
+pub(crate) use self::{
+    evidence::tracked_below, names::with_free_name, tree::remove as remove_tree,
+};
 
 use self::{
-    arrange::Overwrite, done::TakenStep, incoming::MessageReceiver, restore::Force, stage::Stage,
+    arrange::Overwrite, done::TakenStep, evidence::EarlierTrees, incoming::MessageReceiver,
+    restore::Force, stage::Stage,
 };
 use super::{Stop, WalkDepth, failure, refused};
 use crate::{channel::Channel, overlay::Layers, view::View};
 use palisade_plan::{
-    Path,
     cell::FileErrorKind,
     change::{Act, Change, Prepared},
 };
-use std::os::{fd::OwnedFd, unix::ffi::OsStrExt as _};
 
 /// Plans a change, reports its effects, and makes it if the broker says so.
 pub(crate) fn change(channel: &Channel, change: &Change, view: &View) -> Result<(), Stop> {
@@ -67,9 +68,13 @@ pub(crate) fn settle(
     let incoming = MessageReceiver { channel };
     let mut stage = Stage::new(change, view);
     let unchanged = settle::settle(&mut stage, channel, layers, leave)?;
-    let before = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
-        .map_err(|e| refused("open", &Path(view.workspace.as_os_str().as_bytes().to_vec()), e))?;
-    let note = |done: &[TakenStep]| settle::earlier::note(layers, done, unchanged);
+    let lower = |layers: &Layers| {
+        rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
+            .map_err(|e| refused("open", &layers.path, e))
+    };
+    let main = layers.main.as_deref().map(lower).transpose()?;
+    let before = EarlierTrees { workspace: lower(layers)?, main };
+    let note = |done: &[TakenStep]| settle::earlier::note(layers, done, &unchanged);
     offer(stage, &incoming, Some(before), note)
 }
 
@@ -78,7 +83,7 @@ pub(crate) fn settle(
 fn offer(
     mut stage: Stage<'_>,
     incoming: &MessageReceiver<'_>,
-    before: Option<OwnedFd>,
+    before: Option<EarlierTrees>,
     note: impl FnOnce(&[TakenStep]),
 ) -> Result<(), Stop> {
     let channel = incoming.channel;

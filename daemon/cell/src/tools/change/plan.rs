@@ -136,6 +136,7 @@ impl Stage<'_> {
             self.refuse_workspace(&old_path, old)?;
         }
         self.view.refuse(&old_path, kind_of(kind))?;
+        self.refuse_repository(&old_path, None)?;
         self.note(b"from", &old_path, None);
         self.note(b"to", &path, None);
         if let Some(old) = &old {
@@ -205,6 +206,7 @@ impl Stage<'_> {
             [None, None] => self.view.refuse(&path, Kind::Either)?,
             kinds => kinds.into_iter().flatten().try_for_each(|k| self.view.refuse(&path, k))?,
         }
+        self.refuse_repository(&path, becomes)?;
         if self.steps.len() == MOST_STEPS {
             let message = format!("a change has at most {MOST_STEPS} steps, and this has more");
             return Err(failure(FileErrorKind::TooLarge, None, message));

@@ -67,8 +67,8 @@ pub(super) struct Stage<'a> {
     /// The entry found at each spot when it was first examined.
     pub(super) found: Vec<(EntryLocation, Option<EntryMetadata>)>,
     pub(super) steps: Vec<Step>,
-    /// The staging directory of a transaction's commit.
-    pub(super) staging: Option<Rc<Staging>>,
+    /// The staging directories of a transaction's commit, one for each directory that it changes.
+    pub(super) stagings: Vec<Rc<Staging>>,
     pub(super) effects: Vec<Effect>,
     pub(super) kept: UndoRecord,
     pub(super) hash: Sha256,
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
             moved: HashMap::new(),
             found: Vec::new(),
             steps: Vec::new(),
-            staging: None,
+            stagings: Vec::new(),
             effects: Vec::new(),
             kept: UndoRecord::new(change.keep),
             hash: Sha256::new(),
@@ -352,6 +352,30 @@ impl<'a> Stage<'a> {
             return Err(invalid(path, why));
         }
         Ok(())
+    }
+
+    /// Refuses to change the main repository of a linked worktree, except as git does in the
+    /// worktree, or to undo that.
+    pub(super) fn refuse_repository(
+        &self,
+        path: &Path,
+        becomes: Option<FileType>,
+    ) -> Result<(), FileError> {
+        let Some(main) = &self.view.main else { return Ok(()) };
+        let rest = if main.path == *path { Some(b"".as_slice()) } else { main.below(&path.0) };
+        let Some(rest) = rest else { return Ok(()) };
+        let is_made = matches!(self.change.act, Act::Settle { .. } | Act::Restore { .. });
+        if is_made && main.may_change(rest, becomes == Some(FileType::Directory)) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} belongs to the main repository of this worktree. From here only git commands can \
+             change its objects, references and logs, and the worktree's own files: open a session \
+             in the main repository",
+            shown(path)
+        );
+        let error = failure(FileErrorKind::Protected, None, message);
+        Err(FileError { about: Some(path.clone()), ..error })
     }
 
     /// Adds the difference of two contents to the diff.

@@ -126,12 +126,13 @@ fn new_files(trees: &Trees, effects: &[Effect]) -> Vec<(Vec<u8>, u64)> {
 }
 
 fn in_tree(trees: &Trees, way: &[u8], path: &Path, files: &mut Vec<(Vec<u8>, u64)>) {
-    let each = whole::each(trees.after(), way, path, None, |part| -> Result<(), FileError> {
-        if part.seen.kind() == FileType::RegularFile && files.len() < MOST_FILES {
-            files.push(([way, b"/", part.way].concat(), part.seen.size));
-        }
-        Ok(())
-    });
+    let each =
+        whole::each(trees.after().workspace, way, path, None, |part| -> Result<(), FileError> {
+            if part.seen.kind() == FileType::RegularFile && files.len() < MOST_FILES {
+                files.push(([way, b"/", part.way].concat(), part.seen.size));
+            }
+            Ok(())
+        });
     // A tree that can not be walked completely counts as having no copies.
     if each.is_err() {
         files.retain(|(file, _)| !file.starts_with(way));

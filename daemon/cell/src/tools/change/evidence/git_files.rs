@@ -66,6 +66,14 @@ pub(super) fn is_compared(path: &[u8]) -> bool {
     }
 }
 
+/// Returns `true` if a file of a linked worktree's own directory is judged with the whole repository.
+/// The path is relative to that directory. References that belong to one worktree are not compared.
+pub(super) fn is_compared_in_worktree(path: &[u8]) -> bool {
+    let is_elsewhere = [b"objects/".as_slice(), b"refs/", b"info/"];
+    let is_common = [b"config".as_slice(), b"packed-refs", b"shallow"].contains(&path);
+    is_compared(path) && !is_common && !is_elsewhere.iter().any(|name| path.starts_with(name))
+}
+
 fn is_loose_object(path: &[u8]) -> bool {
     let digits: Vec<u8> = path.iter().copied().filter(|byte| *byte != b'/').collect();
     let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
@@ -99,6 +107,19 @@ mod tests {
             ("sub/ORIG_HEAD", false),
         ] {
             assert_eq!(is_compared(path.as_bytes()), expected, "{path}");
+        }
+        for (path, expected) in [
+            ("HEAD", true),
+            ("index", true),
+            ("logs/HEAD", true),
+            ("ORIG_HEAD", true),
+            ("gitdir", false),
+            ("commondir", false),
+            ("config.worktree", false),
+            ("refs/bisect/bad", false),
+            (object.as_str(), false),
+        ] {
+            assert_eq!(is_compared_in_worktree(path.as_bytes()), expected, "{path}");
         }
     }
 }

@@ -1,25 +1,21 @@
 //! Finds out what git ignores in a working tree, from the tree's own ignore files. Runs in the
 //! cell.
 
-use super::trees::directory;
+use super::trees::{TreeView, directory};
 use crate::tools::rules::{Allowance, Kind, Rules, Sources};
-use std::{
-    collections::HashMap,
-    os::fd::{AsFd as _, BorrowedFd},
-    sync::Arc,
-};
+use std::{collections::HashMap, os::fd::AsFd as _, sync::Arc};
 
 /// The ignore rules of a working tree, read when they are needed.
 #[derive(Debug)]
 pub(super) struct IgnoreRules<'a> {
-    tree: BorrowedFd<'a>,
+    tree: TreeView<'a>,
     allowance: Allowance,
     /// The rules by directory, relative to the workspace.
     known: HashMap<Vec<u8>, Option<Arc<Rules>>>,
 }
 
 impl<'a> IgnoreRules<'a> {
-    pub(super) fn new(tree: BorrowedFd<'a>) -> Self {
+    pub(super) fn new(tree: TreeView<'a>) -> Self {
         Self { tree, allowance: Allowance::default(), known: HashMap::new() }
     }
 

@@ -7,13 +7,15 @@
 mod copies;
 mod git_files;
 mod ignored;
+mod linked;
 mod lost;
 mod noticed;
 mod repositories;
 mod trees;
 mod working_tree;
 
-pub(super) use self::{lost::LostEntry, noticed::NameEvidence};
+pub(crate) use self::working_tree::tracked_below;
+pub(super) use self::{lost::LostEntry, noticed::NameEvidence, trees::EarlierTrees};
 
 use self::{repositories::Repositories, trees::Trees};
 use super::stage::Stage;
@@ -22,24 +24,25 @@ use palisade_plan::{
     codec,
     evidence::Evidence,
 };
-use std::{
-    collections::BTreeMap,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
-};
+use std::{collections::BTreeMap, os::unix::ffi::OsStrExt as _};
 
 /// Collects the evidence about a change and makes it a part of the change's digest. `before` is the
 /// workspace without the change, if the workspace already shows it.
-pub(super) fn collect(stage: &mut Stage<'_>, before: Option<OwnedFd>) -> Evidence {
+pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Evidence {
     let top = stage.workspace.as_os_str().as_bytes().to_vec();
     let is_made = before.is_some();
     let mut noticed = std::mem::take(&mut stage.noticed);
     for effect in &stage.effects {
         noticed.effect(effect, &top);
     }
+    let main = stage.view.main.as_ref().map(|main| &main.path);
+    if let Some(main) = main {
+        noticed.outside_repository(&stage.effects, main);
+    }
     if !is_made {
         // Before the change is made, repositories can not be compared. So every file that a file
         // tool writes in one counts as a plant.
-        noticed.plant_git_files(&stage.effects, &top);
+        noticed.plant_git_files(&stage.effects, &top, main);
     }
     let lost = lost::expanded(std::mem::take(&mut stage.lost));
     lost.iter().filter_map(|lost| lost.moved_to.as_ref()).for_each(|to| noticed.moved(to, &top));
@@ -47,7 +50,7 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<OwnedFd>) -> Evidenc
         Evidence { earlier: lost.iter().map(LostEntry::evidence).collect(), ..Evidence::default() };
     if stage.change.evidence == EvidenceDepth::Full
         && (!lost.is_empty() || noticed.has_repositories())
-        && let Ok(trees) = Trees::open(&top, before, is_whole(stage.change))
+        && let Ok(trees) = Trees::open(&top, main, before, is_whole(stage.change))
     {
         evidence.plants = noticed.bare_repositories(&trees);
         let compared = if is_made { noticed.repositories().clone() } else { BTreeMap::new() };

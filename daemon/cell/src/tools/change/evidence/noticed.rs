@@ -3,6 +3,7 @@
 
 use super::{
     is_new,
+    linked::worktree_part,
     lost::last_name,
     trees::{Trees, relative},
 };
@@ -44,7 +45,9 @@ pub(super) enum ChangedParts {
 /// Records a path of a repository. `way` is relative to the workspace.
 pub(super) fn note_part(repositories: &mut ChangedRepositories, git_dir: &[u8], way: &[u8]) {
     let rest = way.get(git_dir.len()..).unwrap_or_default();
-    let parts = if rest == b"/index" { ChangedParts::Index } else { ChangedParts::More };
+    let name = rest.strip_prefix(b"/").unwrap_or(rest);
+    let is_index = worktree_part(name).map_or(name, |(_, name)| name) == b"index";
+    let parts = if is_index { ChangedParts::Index } else { ChangedParts::More };
     let known = repositories.entry(git_dir.to_vec()).or_insert(parts);
     *known = (*known).max(parts);
 }
@@ -114,14 +117,24 @@ impl NameEvidence {
     }
 
     /// Counts every file that is written in a repository as a plant for git.
-    pub(super) fn plant_git_files(&mut self, effects: &[Effect], top: &[u8]) {
+    pub(super) fn plant_git_files(&mut self, effects: &[Effect], top: &[u8], main: Option<&Path>) {
         for effect in effects {
             let is_left = !matches!(effect.kind, EffectKind::Deleted { .. });
             let way = relative(&effect.path.0, top).unwrap_or_default();
+            let is_outside = main.is_some_and(|main| relative(&effect.path.0, &main.0).is_some());
             let is_known = self.plants.iter().any(|plant| plant.path == effect.path);
-            if is_left && git_directory(way).is_some() && !is_known {
+            if is_left && (is_outside || git_directory(way).is_some()) && !is_known {
                 let (path, reader) = (effect.path.clone(), "git".to_owned());
                 self.plants.push(PlantedPath { path, reader });
+            }
+        }
+    }
+
+    /// Records the changes to a repository outside of the workspace.
+    pub(super) fn outside_repository(&mut self, effects: &[Effect], Path(git_dir): &Path) {
+        for effect in effects.iter().filter(|effect| effect.kind != EffectKind::Special) {
+            if relative(&effect.path.0, git_dir).is_some() {
+                note_part(&mut self.repositories, git_dir, &effect.path.0);
             }
         }
     }

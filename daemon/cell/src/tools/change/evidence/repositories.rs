@@ -2,28 +2,29 @@
 //! Runs in the cell.
 
 use super::{
-    git_files::is_compared,
+    git_files::{is_compared, is_compared_in_worktree},
     ignored::IgnoreRules,
+    linked::{LinkedWorktree, RepositoryPlace, joined, linked_worktrees, worktree_part},
     lost::{LostEntry, ancestors},
     noticed::{ChangedParts, ChangedRepositories, note_part},
-    trees::{self, Trees, relative},
+    trees::{self, TreeView, Trees, relative},
     working_tree::{WorkingTree, bounds},
 };
 use palisade_plan::{
     Path,
     evidence::{
         ConfigurationChange, EarlierEntry, EarlierKind, GitEvidence, RepositoryChange,
-        RepositoryLoss, WorkingTreeEvidence, git_directory,
+        RepositoryLoss, WorkingTreeEvidence,
     },
 };
 use palisade_repository::{
     Comparison, Configuration, KeyChange, ObjectChanges, Repository, RepositoryError, compare,
     lost_staged,
 };
+use rustix::fs::AtFlags;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io::Read as _,
-    os::fd::BorrowedFd,
 };
 
 /// The maximum number of losses of one kind that are reported.
@@ -43,6 +44,8 @@ pub(super) struct Repositories<'a> {
     /// The top of the repository for each directory of a working tree, if there is one.
     tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
     working_trees: BTreeMap<Vec<u8>, Option<WorkingTree>>,
+    /// The linked worktrees of each changed repository.
+    linked: HashMap<Vec<u8>, Vec<LinkedWorktree>>,
     ignore: IgnoreRules<'a>,
 }
 
@@ -58,8 +61,8 @@ impl<'a> Repositories<'a> {
         let mut objects = BTreeSet::new();
         for one in lost.iter().filter(|_| is_made) {
             let path = one.spot.path();
-            let Some(way) = relative(&path.0, &trees.top) else { continue };
-            let Some(git_dir) = git_directory(way) else { continue };
+            let Some(way) = trees.way(&path.0) else { continue };
+            let Some(git_dir) = trees.git_directory(way) else { continue };
             note_part(&mut changed, git_dir, way);
             let rest = way.get(git_dir.len() + 1..).unwrap_or_default();
             if rest.starts_with(b"objects") {
@@ -67,48 +70,61 @@ impl<'a> Repositories<'a> {
             }
         }
         let (tops, working_trees) = (HashMap::new(), BTreeMap::new());
+        let linked =
+            changed.keys().map(|git_dir| (git_dir.clone(), linked_worktrees(trees, git_dir)));
+        let linked = linked.collect();
         let ignore = IgnoreRules::new(trees.before());
-        Self { trees, is_made, changed, objects, tops, working_trees, ignore }
+        Self { trees, is_made, changed, objects, tops, working_trees, linked, ignore }
     }
 
     /// Returns which repository a path belongs to, without looking for its bytes.
     pub(super) fn place_of(&mut self, lost: &LostEntry) -> GitEvidence {
-        let path = lost.spot.path();
-        let Some(way) = relative(&path.0, &self.trees.top) else { return GitEvidence::None };
-        if let Some(git_dir) = git_directory(way) {
+        let (path, trees) = (lost.spot.path(), self.trees);
+        let Some(way) = trees.way(&path.0) else { return GitEvidence::None };
+        if let Some(git_dir) = trees.git_directory(way) {
             let rest = way.get(git_dir.len() + 1..).unwrap_or_default();
-            let is_compared = self.is_made && is_compared(rest) && lost.entries.is_none();
-            return GitEvidence::Internal { git_dir: self.trees.path(git_dir), is_compared };
+            let is_compared =
+                self.is_made && lost.entries.is_none() && self.is_compared(git_dir, rest);
+            return GitEvidence::Internal { git_dir: trees.path(git_dir), is_compared };
         }
         let Some(top) = self.top_of(way) else { return GitEvidence::None };
-        let trees = self.trees;
         let tree = self.working_trees.entry(top.clone());
-        let tree = tree.or_insert_with(|| WorkingTree::open(trees, &top).ok());
+        let tree = tree.or_insert_with(|| {
+            let place = RepositoryPlace::of(trees, &top)?;
+            WorkingTree::open(trees, &top, place).ok()
+        });
         let Some(tree) = tree else { return GitEvidence::None };
         let ignored = match lost.entries {
             Some(_) => self.ignore.directory_of(&top, &[way, b"/"].concat()).map(<[u8]>::to_vec),
             None => self.ignore.directory_of(&top, way).map(<[u8]>::to_vec),
         };
         GitEvidence::WorkingTree(WorkingTreeEvidence {
-            git_dir: self.trees.path(&git_dir_of(&top)),
+            git_dir: trees.path(&tree.place.common),
             is_tracked: tree.was_tracked(way),
             stays_tracked: tree.is_tracked(way),
             commit: None,
-            ignored: ignored.map(|ignored| self.trees.path(&ignored)),
+            ignored: ignored.map(|ignored| trees.path(&ignored)),
         })
     }
 
-    /// Returns the top of the working tree that contains a path; `None` if its `.git` is not a
-    /// directory.
+    /// Returns `true` if comparing the repository accounts for a file in its directory.
+    fn is_compared(&self, git_dir: &[u8], rest: &[u8]) -> bool {
+        let Some((name, file)) = worktree_part(rest) else { return is_compared(rest) };
+        let own = [git_dir, b"/worktrees/", name].concat();
+        let is_own = |linked: &LinkedWorktree| linked.place.own.as_ref() == Some(&own);
+        let is_known = self.linked.get(git_dir).is_some_and(|all| all.iter().any(is_own));
+        is_known && is_compared_in_worktree(file)
+    }
+
+    /// Returns the top of the working tree that contains a path; `None` if there is none.
     fn top_of(&mut self, way: &[u8]) -> Option<Vec<u8>> {
         let above = ancestors(way).next()?;
         if let Some(known) = self.tops.get(above) {
             return known.clone();
         }
         let is_there =
-            |above: &&[u8]| trees::seen(self.trees.before(), &git_dir_of(above)).is_some();
+            |above: &&[u8]| trees::seen(self.trees.before(), &joined(above, b".git")).is_some();
         let top = std::iter::once(above).chain(ancestors(above)).find(is_there);
-        let top = top.filter(|top| trees::directory(self.trees.before(), &git_dir_of(top)).is_ok());
         let top = top.map(<[u8]>::to_vec);
         self.tops.insert(above.to_vec(), top.clone());
         top
@@ -118,12 +134,13 @@ impl<'a> Repositories<'a> {
     pub(super) fn ask_git(&mut self, earlier: &mut [EarlierEntry], lost: &[LostEntry]) {
         for (top, tree) in &self.working_trees {
             let Some(tree) = tree else { continue };
-            let git_dir = self.trees.path(&git_dir_of(top));
-            let makes_commits = self.changed.get(&git_dir_of(top)) == Some(&ChangedParts::More);
+            let makes_commits = self.changed.get(&tree.place.common) == Some(&ChangedParts::More);
             let wanted = earlier.iter_mut().zip(lost).filter_map(|(one, lost)| {
                 let GitEvidence::WorkingTree(known) = &mut one.git else { return None };
+                let way = lost_path(lost, &self.trees.top)?;
+                let is_here = self.tops.get(ancestors(&way).next()?)?.as_ref() == Some(top);
                 let is_file = !matches!(one.kind, EarlierKind::Tree { .. } | EarlierKind::Other);
-                let is_asked = known.git_dir == git_dir && is_file && one.moved_to.is_none();
+                let is_asked = is_here && is_file && one.moved_to.is_none();
                 // An untracked file is in a commit only if the program made one.
                 let may_be_kept = known.is_tracked || makes_commits;
                 (is_asked && may_be_kept).then_some((&mut known.commit, lost))
@@ -167,7 +184,10 @@ impl<'a> Repositories<'a> {
             if parts == ChangedParts::More {
                 self.compare(git_dir, (&was, &is), &mut change)?;
             }
-            self.compare_index(git_dir, (&was, &is), &mut change)
+            if let Some(top) = self.main_top(git_dir) {
+                self.compare_index(top, (&was, &is), &mut change)?;
+            }
+            self.compare_linked(git_dir, &mut change)
         });
         if let Err(error) = compared {
             change.losses.push(RepositoryLoss::Unreadable(error.to_string()));
@@ -186,8 +206,7 @@ impl<'a> Repositories<'a> {
             false => ObjectChanges::None,
         };
         let mut found = compare(was, is, objects)?;
-        let top = ancestors(git_dir).next().unwrap_or_default();
-        self.excuse_stashes(top, is, &mut found)?;
+        self.excuse_stashes(git_dir, is, &mut found)?;
         change.losses.extend(losses(&found));
         let changes = [
             was.configuration()?.changes(&is.configuration()?),
@@ -197,14 +216,43 @@ impl<'a> Repositories<'a> {
         Ok(())
     }
 
+    /// Returns the top of the main working tree of a repository, if it is in the workspace.
+    fn main_top<'w>(&self, git_dir: &'w [u8]) -> Option<&'w [u8]> {
+        ancestors(git_dir).next().filter(|_| !self.trees.is_outside(git_dir))
+    }
+
+    fn linked(&self, git_dir: &[u8]) -> &[LinkedWorktree] {
+        self.linked.get(git_dir).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Compares the indexes and the own settings of the linked worktrees that change.
+    fn compare_linked(
+        &self,
+        git_dir: &[u8],
+        change: &mut RepositoryChange,
+    ) -> Result<(), RepositoryError> {
+        for LinkedWorktree { top, place } in self.linked(git_dir) {
+            let (was, is) = (place.open(self.trees.before())?, place.open(self.trees.after()));
+            let Ok(is) = is else {
+                let gone = String::from_utf8_lossy(top).into_owned();
+                let why = format!("the linked worktree {gone:?} was removed or damaged");
+                change.losses.push(RepositoryLoss::Unreadable(why));
+                continue;
+            };
+            self.compare_index(top, (&was, &is), change)?;
+            let settings = was.worktree_configuration()?.changes(&is.worktree_configuration()?);
+            change.configuration.extend(settings.iter().filter_map(configuration_change));
+        }
+        Ok(())
+    }
+
     /// Finds staged content that is lost, and paths that git no longer tracks.
     fn compare_index(
         &self,
-        git_dir: &[u8],
+        top: &[u8],
         (was, is): (&Repository, &Repository),
         change: &mut RepositoryChange,
     ) -> Result<(), RepositoryError> {
-        let top = ancestors(git_dir).next().unwrap_or_default();
         let staged = lost_staged(was, is, |path, _, bytes| self.has(&joined(top, path), bytes))?;
         let name = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let staged = staged.iter().take(MOST_LOSSES);
@@ -224,11 +272,11 @@ impl<'a> Repositories<'a> {
         Ok(())
     }
 
-    /// Removes lost stashes from the findings if all their files are in the working tree or in
+    /// Removes lost stashes from the findings if all their files are in a working tree or in
     /// commits, as after `git stash pop`.
     fn excuse_stashes(
         &self,
-        top: &[u8],
+        git_dir: &[u8],
         is: &Repository,
         found: &mut Comparison,
     ) -> Result<(), RepositoryError> {
@@ -237,9 +285,13 @@ impl<'a> Repositories<'a> {
             return Ok(());
         }
         let tips = is.tips()?;
+        let linked = self.linked(git_dir).iter().map(|linked| linked.top.as_slice());
+        let tops: Vec<&[u8]> = self.main_top(git_dir).into_iter().chain(linked).collect();
         let mut lost = Vec::new();
         for tip in std::mem::take(&mut found.lost_tips) {
-            let in_tree = |path: &[u8], _, bytes: &[u8]| self.has(&joined(top, path), bytes);
+            let in_tree = |path: &[u8], _, bytes: &[u8]| {
+                tops.iter().any(|top| self.has(&joined(top, path), bytes))
+            };
             if !is_stash(&tip.reference)
                 || !is.has_contents_of_stash(&tip.object, &tips, in_tree)?
             {
@@ -261,7 +313,7 @@ impl<'a> Repositories<'a> {
 }
 
 /// Returns `true` if a file or link of a tree has these bytes.
-fn has_bytes(tree: BorrowedFd<'_>, way: &[u8], bytes: &[u8]) -> bool {
+fn has_bytes(tree: TreeView<'_>, way: &[u8], bytes: &[u8]) -> bool {
     if trees::link(tree, way).is_some_and(|target| target == bytes) {
         return true;
     }
@@ -326,7 +378,7 @@ fn new_configuration(git_dir: std::os::fd::OwnedFd) -> Vec<ConfigurationChange> 
     };
     // Without a configuration file there is nothing for git to obey, whether this is a repository
     // or not.
-    if trees::seen(std::os::fd::AsFd::as_fd(&git_dir), b"config").is_none() {
+    if rustix::fs::statat(&git_dir, "config", AtFlags::SYMLINK_NOFOLLOW).is_err() {
         return Vec::new();
     }
     let read = Repository::open_at(git_dir, bounds()).and_then(|repository| {
@@ -334,15 +386,6 @@ fn new_configuration(git_dir: std::os::fd::OwnedFd) -> Vec<ConfigurationChange> 
         Ok(all.map(|later| Configuration::default().changes(&later)).concat())
     });
     read.map_or_else(unreadable, |all| all.iter().filter_map(configuration_change).collect())
-}
-
-/// Returns the directory of the repository of a working tree.
-fn git_dir_of(top: &[u8]) -> Vec<u8> {
-    joined(top, b".git")
-}
-
-fn joined(top: &[u8], way: &[u8]) -> Vec<u8> {
-    if top.is_empty() { way.to_vec() } else { [top, b"/", way].concat() }
 }
 
 /// Returns a path relative to the repository, as git names it.

@@ -3,16 +3,19 @@
 
 use super::{
     super::settle::content,
-    lost::LostEntry,
+    linked::{RepositoryPlace, joined},
+    lost::{LostEntry, ancestors},
     repositories::{in_repository, lost_path},
     trees::{self, Trees},
 };
+use crate::view::View;
 use palisade_repository::{
     Bounds, ContentQuery, FileType, Repository, RepositoryError, StagingIndex, Tips,
 };
-use rustix::io::Errno;
 use std::{
+    collections::BTreeMap,
     io::{Cursor, Read},
+    os::unix::ffi::OsStrExt as _,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -26,6 +29,7 @@ const MOST_COMMITS: u64 = 5_000;
 /// A working tree whose repository can be read.
 #[derive(Debug)]
 pub(super) struct WorkingTree {
+    pub(super) place: RepositoryPlace,
     top: Vec<u8>,
     /// The index before the change.
     index: StagingIndex,
@@ -48,19 +52,17 @@ pub(super) fn bounds() -> Bounds {
 }
 
 impl WorkingTree {
-    pub(super) fn open(trees: &Trees, top: &[u8]) -> Result<Self, RepositoryError> {
-        let git_dir = if top.is_empty() { b".git".to_vec() } else { [top, b"/.git"].concat() };
-        let failed =
-            |error: Errno| RepositoryError::Io { path: ".".to_owned(), source: error.into() };
-        let before = trees::directory(trees.before(), &git_dir).map_err(failed)?;
-        let index = Repository::open_at(before, bounds())?.index()?;
-        let later = trees::directory(trees.kept(), &git_dir).map_err(failed);
-        let later = later.and_then(|later| {
-            let repository = Repository::open_at(later, bounds())?;
+    pub(super) fn open(
+        trees: &Trees,
+        top: &[u8],
+        place: RepositoryPlace,
+    ) -> Result<Self, RepositoryError> {
+        let index = place.open(trees.before())?.index()?;
+        let later = place.open(trees.kept()).and_then(|repository| {
             let (index, tips) = (repository.index()?, repository.tips()?);
             Ok(LaterState { repository, index, tips })
         });
-        Ok(Self { top: top.to_vec(), index, later: later.ok() })
+        Ok(Self { place, top: top.to_vec(), index, later: later.ok() })
     }
 
     /// Returns `true` if git tracked a path, or something below it, before the change.
@@ -90,6 +92,25 @@ impl WorkingTree {
             *commit = answer.ok().map(|blob| blob.commit.to_string());
         }
     }
+}
+
+/// Returns for each directory of the workspace whether git tracks anything below it. If that can
+/// not be found out, it counts as tracked.
+pub(crate) fn tracked_below(view: &View, ways: &[Vec<u8>]) -> Vec<bool> {
+    let top = view.workspace.as_os_str().as_bytes();
+    let main = view.main.as_ref().map(|main| &main.path);
+    let Ok(trees) = Trees::open(top, main, None, true) else { return vec![true; ways.len()] };
+    let mut indexes: BTreeMap<Vec<u8>, Option<StagingIndex>> = BTreeMap::new();
+    let mut is_tracked = |way: &Vec<u8>| {
+        let has_git =
+            |above: &&[u8]| trees::seen(trees.before(), &joined(above, b".git")).is_some();
+        let Some(top) = ancestors(way).find(has_git) else { return false };
+        let index = indexes.entry(top.to_vec()).or_insert_with(|| {
+            RepositoryPlace::of(&trees, top)?.open(trees.before()).ok()?.index().ok()
+        });
+        index.as_ref().is_none_or(|index| is_listed(index, in_repository(top, way)))
+    };
+    ways.iter().map(&mut is_tracked).collect()
 }
 
 /// Returns `true` if an index lists a path or something below it.

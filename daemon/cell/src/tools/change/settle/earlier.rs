@@ -30,7 +30,7 @@ pub(super) fn has_committed(layers: &Layers, path: &Path) -> bool {
 #[derive(Debug)]
 pub(in super::super) struct UnchangedDirectory {
     pub(super) path: Path,
-    /// The path relative to the workspace.
+    /// The path relative to the layers' directory.
     pub(super) way: Vec<u8>,
     /// True if nothing of the workspace shows through the directory.
     pub(super) whole: bool,
@@ -40,10 +40,11 @@ pub(in super::super) struct UnchangedDirectory {
 pub(in super::super) fn note(
     layers: &mut Layers,
     done: &[TakenStep],
-    directories: Vec<UnchangedDirectory>,
+    directories: &[UnchangedDirectory],
 ) {
     let Some(mut committed) = layers.committed.take() else { return };
-    for one in done {
+    let is_here = |path: &Path| path.as_path().starts_with(layers.path.as_path());
+    for one in done.iter().filter(|one| is_here(&one.path())) {
         if let TakenStep::Moved { from, .. } | TakenStep::MovedOver { from, .. } = one {
             forget(&mut committed, &from.path());
         }
@@ -71,13 +72,17 @@ pub(in super::super) fn note(
             (_, None) => forget(&mut committed, &one.path()),
         }
     }
-    for UnchangedDirectory { path, way, whole } in directories {
-        if let Ok(stat) = directory_of(&layers.lower, &way).and_then(rustix::fs::fstat) {
-            let version = EntryMetadata::from(&stat).version();
-            committed.insert(path, CommittedPath { version, whole });
+    for UnchangedDirectory { path, way, whole } in directories.iter().filter(|at| is_here(&at.path))
+    {
+        if let Ok(stat) = directory_of(&layers.lower, way).and_then(rustix::fs::fstat) {
+            let (version, whole) = (EntryMetadata::from(&stat).version(), *whole);
+            committed.insert(path.clone(), CommittedPath { version, whole });
         }
     }
     layers.committed = Some(committed);
+    if let Some(main) = &mut layers.main {
+        note(main, done, directories);
+    }
 }
 
 /// Keeps a committed directory separate from the workspace; returns `true` if that succeeded. The

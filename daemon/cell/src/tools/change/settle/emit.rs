@@ -46,7 +46,7 @@ impl<'s, 'a> CommitPlanner<'s, 'a> {
         base: &Rc<Dir>,
     ) -> Self {
         let staging = Rc::new(Staging::new(base, layers.kept.durable));
-        stage.staging = Some(Rc::clone(&staging));
+        stage.stagings.push(Rc::clone(&staging));
         let upper = Rc::clone(upper);
         let (times, touched, names) = (BTreeMap::new(), InodeCounts::new(), OnceCell::new());
         Self { stage, channel, layers, upper, staging, times, touched, names }

@@ -73,9 +73,10 @@ fn write(stage: &Stage<'_>, staging: &Staging, syncing: &SyncSet) -> io::Result<
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, UNFINISHED, flags, Mode::RUSR | Mode::WUSR)?;
     let mut to = BufWriter::new(File::from(file));
-    let steps = stage.steps.len() as u64;
+    let own = || stage.steps.iter().filter(|step| staging.has(step));
+    let steps = own().count() as u64;
     part(&mut to, &Head { version: VERSION, digest: stage.digest(), steps })?;
-    for step in &stage.steps {
+    for step in own() {
         part(&mut to, &entry(step, staging)?)?;
     }
     let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;

@@ -48,7 +48,7 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
     change::{Effect, EffectKind},
 };
-use std::{os::unix::ffi::OsStrExt as _, rc::Rc};
+use std::rc::Rc;
 
 /// Plans everything that the program did, except the paths in `leave`. Returns the directories with
 /// changes that were not changed from outside.
@@ -58,7 +58,24 @@ pub(super) fn settle(
     layers: &Layers,
     leave: &[Path],
 ) -> Result<Vec<UnchangedDirectory>, Stop> {
-    let workspace = Path(stage.workspace.as_os_str().as_bytes().to_vec());
+    let mut left = ExcludedPaths::new(leave);
+    let mut unchanged = Vec::new();
+    for root in layers.roots() {
+        unchanged.extend(settle_root(stage, channel, (layers, root), &mut left)?);
+    }
+    left.all_known()?;
+    Ok(unchanged)
+}
+
+/// Plans everything that the program did in one directory: the workspace, or the main repository of
+/// a linked worktree.
+fn settle_root(
+    stage: &mut Stage<'_>,
+    channel: &Channel,
+    (all, layers): (&Layers, &Layers),
+    left: &mut ExcludedPaths<'_>,
+) -> Result<Vec<UnchangedDirectory>, Stop> {
+    let workspace = layers.path.clone();
     refuse_full(layers, &workspace)?;
     let lower = rustix::io::fcntl_dupfd_cloexec(&layers.lower, 4)
         .map_err(|e| refused("open", &workspace, e))?;
@@ -68,17 +85,16 @@ pub(super) fn settle(
     let upper = Rc::new(UpperLayer::new(upper, &workspace.0));
     let LayerDiff { items, vanished, unchanged } =
         LayerSearch::new(channel, layers, &upper, &base).all()?;
-    let mut left = ExcludedPaths::new(leave);
     for (path, new) in vanished {
         if !left.has(&path) {
             contested(stage, &path, None, Some(&new))?;
         }
     }
     for item in &items {
-        tracked::refuse_loss(stage.view, layers, item)?;
+        tracked::refuse_loss(stage.view, (all, layers), item)?;
     }
     let mut emission = CommitPlanner::new(stage, channel, (layers, &upper), &base);
-    emission.all(items, &mut left)?;
+    emission.all(items, left)?;
     if upper.was_closed() {
         // The contents of closed directories were not counted before.
         refuse_full(layers, &workspace)?;
@@ -87,7 +103,6 @@ pub(super) fn settle(
     for effect in stage.effects.iter().filter(special) {
         left.has(&effect.path);
     }
-    left.all_known()?;
     Ok(unchanged)
 }
 

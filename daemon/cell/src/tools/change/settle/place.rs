@@ -315,7 +315,9 @@ impl CommitPlanner<'_, '_> {
             false => Print::File { mode: new.mode(), digest },
         };
         let (mode, time) = (new.mode() != old.mode(), new.mtime != old.mtime);
-        if !mode && !time {
+        // Git rewrites its configuration as it was, for example when it deletes a branch.
+        let is_fixed = || self.stage.refuse_repository(&path, Some(new.kind())).is_err();
+        if !mode && (!time || is_fixed()) {
             return Ok(());
         }
         self.unchanged(&path, old, Some(new))?;

@@ -99,8 +99,17 @@ pub(in super::super) fn resolve(
 }
 
 fn find(view: &View) -> Result<Vec<InterruptedCommit<'_>>, FileError> {
-    let path = Path::from(&view.workspace);
-    let fail = |errno| refused("look at", &path, errno);
+    let mut cuts = Vec::new();
+    for path in view.main.iter().map(|main| &main.path).chain([&Path::from(&view.workspace)]) {
+        cuts.extend(find_in(view, path)?);
+    }
+    Ok(cuts)
+}
+
+/// Finds the interrupted commits in one directory: the workspace, or the main repository of a linked
+/// worktree.
+fn find_in<'v>(view: &'v View, path: &Path) -> Result<Vec<InterruptedCommit<'v>>, FileError> {
+    let fail = |errno| refused("look at", path, errno);
     let base = Rc::new(Dir::open(&path.0, LinkHandling::Straight).map_err(fail)?);
     let top = open(&base, b".").map_err(fail)?;
     let mut cuts = Vec::new();

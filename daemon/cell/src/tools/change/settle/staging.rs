@@ -10,7 +10,7 @@ use super::super::{
     spot::{Dir, look},
     tree,
 };
-use super::copy::CopiedFile;
+use super::{super::step::Step, copy::CopiedFile, sync::spots};
 use crate::tools::{failure, refused, shown};
 use palisade_plan::{
     Durable, Path,
@@ -67,6 +67,11 @@ impl Staging {
             fate: Cell::new(Fate::Goes),
             links: RefCell::new(HashMap::new()),
         }
+    }
+
+    /// Returns `true` if a step changes the directory that this belongs to.
+    pub(in super::super) fn has(&self, step: &Step) -> bool {
+        spots(step).any(|spot| Rc::ptr_eq(&spot.base, &self.base))
     }
 
     /// Returns a name that is not used yet.

@@ -37,7 +37,7 @@ impl SyncSet {
     pub(super) fn of(stage: &Stage<'_>, staging: &Rc<Staging>) -> Result<Self, FileError> {
         let mut syncing = Self { staging: Rc::clone(staging), directories: BTreeSet::new() };
         let mut tops = Vec::new();
-        for step in &stage.steps {
+        for step in stage.steps.iter().filter(|step| staging.has(step)) {
             if counts(step, staging.durable()) {
                 syncing.directories.extend(spots(step).map(|spot| spot.way.clone()));
                 if let Step::Place { source, .. } = step {
@@ -110,7 +110,7 @@ fn counts(step: &Step, durable: Durable) -> bool {
 }
 
 /// Returns the spots whose directories a step changes.
-fn spots(step: &Step) -> impl Iterator<Item = &EntryLocation> {
+pub(super) fn spots(step: &Step) -> impl Iterator<Item = &EntryLocation> {
     let (one, other) = match step {
         Step::Move { from, to, .. } | Step::MoveOver { from, to, .. } => (from, Some(to)),
         Step::MakeDir { spot, .. }

@@ -94,12 +94,14 @@ impl Two {
     /// Returns the layers, as if the program began after everything in the lower one was made.
     fn layers(&self) -> Layers {
         Layers {
+            path: PlanPath::from(self.lower()),
             lower: dir(&self.lower()),
             upper: dir(self.upper.path()),
             since: (i64::MAX, 1),
             committed: None,
             bytes: 1 << 30,
             kept: Transactions { upper: Upper::Disk, durable: Durable::No },
+            main: None,
         }
     }
 
@@ -155,7 +157,7 @@ impl Two {
         let draft = reader.join().unwrap();
         let steps = stage.steps.len();
         let Some(cut) = cut else { return Ok((draft, steps)) };
-        let staging = stage.staging.clone();
+        let staging = stage.stagings.first().cloned();
         let journal = super::super::commit::prepare(&mut stage).unwrap();
         let mut rest = std::mem::take(&mut stage.steps);
         for step in rest.drain(..cut.min(steps)) {

@@ -27,13 +27,19 @@ const MOST: u64 = 1 << 28;
 /// Refuses an index that no longer lists a hidden file which still exists.
 pub(super) fn refuse_loss(
     view: &View,
-    layers: &Layers,
+    (all, layers): (&Layers, &Layers),
     item: &LayerChange,
 ) -> Result<(), FileError> {
     if view.matchers.hidden.is_empty() || item.spot.name != b"index" {
         return Ok(());
     }
+    let is_own = view.main.as_ref().is_some_and(|main| {
+        layers.path == main.path
+            && item.spot.way.strip_prefix(b"worktrees/") == Some(main.name.as_slice())
+    });
     let above = match item.spot.way.strip_suffix(b".git") {
+        // The index of the worktree that the workspace is.
+        _ if is_own => b"",
         Some(above) if above.is_empty() || above.ends_with(b"/") => above,
         Some(_) | None => return Ok(()),
     };
@@ -47,9 +53,9 @@ pub(super) fn refuse_loss(
     for name in old.into_iter().filter(|name| !new.contains(name)) {
         let lost = [above, &name].concat();
         let is_hidden = view.matchers.hidden.covers(&lost, Kind::Other).is_some();
-        let there = rustix::fs::statat(&layers.lower, &lost[..], AtFlags::SYMLINK_NOFOLLOW);
+        let there = rustix::fs::statat(&all.lower, &lost[..], AtFlags::SYMLINK_NOFOLLOW);
         if is_hidden && there.is_ok() {
-            return Err(loss(&item.spot.base.real, &lost, &name));
+            return Err(loss(&all.path.0, &lost, &name));
         }
     }
     Ok(())
