@@ -18,6 +18,7 @@ mod mcp;
 mod mcp_http;
 mod mcp_wrap;
 mod output;
+mod parallel;
 mod providers;
 mod python;
 mod search;
