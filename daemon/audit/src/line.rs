@@ -178,6 +178,7 @@ pub(crate) mod tests {
             judgement: Judgement::Allow,
             findings: Vec::new(),
             thinking: None,
+            claims: Vec::new(),
         })
     }
 
@@ -267,6 +268,7 @@ pub(crate) mod tests {
                     judgement,
                     findings: findings.into_iter().map(finding).collect(),
                     thinking: None,
+                    claims: Vec::new(),
                 })
             },
         )

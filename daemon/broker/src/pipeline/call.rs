@@ -26,6 +26,7 @@ pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) ->
     }
     let session = Arc::clone(&asked.context.session);
     let telemetry = &services.approvals.telemetry;
+    let wants_receipt = asked.call.options.receipt;
     let started = asked.started_call();
     telemetry.started(&started);
     let progress = telemetry.calls_in_progress.begin(&started);
@@ -37,6 +38,7 @@ pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) ->
     let mut result =
         docket.close(ResultHeader { receipt: session.receipt(), ..header }.reply(outcome));
     telemetry.ended(&session, progress.call(), &result);
+    session.shorten_receipt(&mut result, wants_receipt);
     result
 }
 
