@@ -16,6 +16,7 @@ mod learn;
 mod many;
 mod mcp;
 mod mcp_http;
+mod mcp_servers;
 mod mcp_wrap;
 mod output;
 mod parallel;
