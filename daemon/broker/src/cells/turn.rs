@@ -71,10 +71,12 @@ enum QueueProgress {
 impl Queue {
     /// Starts the calls whose turn has come.
     fn advance(&mut self) {
-        for (earlier, call) in self.calls.values_mut().enumerate() {
+        for (earlier, call) in (0..).zip(self.calls.values_mut()) {
+            // An earlier call has a place even if it does not wait yet, so that none is overtaken
+            // by more than the limit; with a limit of 1 all calls run in order.
             let free = match call.company {
                 Some(Company::Alone) => earlier == 0 && self.running == 0,
-                Some(Company::Shared) => self.running < self.most,
+                Some(Company::Shared) => earlier < self.most && self.running < self.most,
                 None => false,
             };
             match (&call.progress, call.company) {
@@ -279,6 +281,17 @@ mod tests {
         assert!(come(&mut alone).is_none());
         drop(approval);
         come(&mut alone).unwrap();
+    }
+
+    #[test]
+    fn with_a_limit_of_one_no_call_overtakes_another() {
+        let turns = Turns::new(1);
+        let first = turns.enqueue();
+        first.declare(Company::Shared);
+        let mut second = wait(turns.enqueue(), Company::Shared);
+        assert!(come(&mut second).is_none());
+        drop(come(&mut wait(first, Company::Shared)).unwrap());
+        come(&mut second).unwrap();
     }
 
     #[test]
