@@ -61,7 +61,9 @@ impl Batch {
         let request = Request::Batch(Wire { calls: self.calls });
         let entered = link.submit(request, Events::Unwanted, calls).await?;
         match entered.answer.await {
-            Ok(Ok(Reply::Batch(batch))) => Ok(batch.results),
+            Ok(Ok(Reply::Batch(batch))) => {
+                Ok(batch.results.into_iter().map(|result| link.with_receipt(result)).collect())
+            }
             Ok(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
             Ok(Ok(_)) => Err(Error::Protocol("a batch was answered without results".to_owned())),
             Ok(Err(error)) => Err(error),

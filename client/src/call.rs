@@ -6,8 +6,8 @@ use crate::{
     table::Events,
 };
 use palisade_protocol::{
-    CallOptions, JsonText, RawPath, Request, RequestId, ReverseThinking, ToolName, arguments::Bash,
-    limits::MAX_CHUNK,
+    CallOptions, Claim, JsonText, RawPath, Request, RequestId, ReverseThinking, ToolName,
+    arguments::Bash, limits::MAX_CHUNK,
 };
 use serde::Serialize;
 use std::{fmt, path::Path, pin::Pin, sync::Arc, time::Duration};
@@ -107,6 +107,13 @@ impl<A> Call<A> {
     /// require them ([`ToolSpec`](crate::ToolSpec)).
     pub fn reverse_thinking(mut self, thinking: ReverseThinking) -> Self {
         self.options.reverse_thinking = Some(thinking);
+        self
+    }
+
+    /// Sets what the client says about itself and its conversation. The audit log records it as
+    /// claimed; it decides nothing.
+    pub fn claims(mut self, claims: Vec<Claim>) -> Self {
+        self.options.claims = claims;
         self
     }
 

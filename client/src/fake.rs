@@ -64,6 +64,7 @@ impl Fake {
             session: "s1".parse().unwrap(),
             workspace: RawPath::from("/workspace"),
             receipt: Receipt::default(),
+            receipt_digest: String::new(),
             token: None,
             grace_ms: 0,
             limits: Default::default(),
@@ -151,6 +152,7 @@ pub(crate) fn result(output: &str) -> CallResult {
         denials: Vec::new(),
         checkpoint: None,
         route: None,
-        receipt: Receipt::default(),
+        receipt_digest: String::new(),
+        receipt: Some(Box::default()),
     }
 }

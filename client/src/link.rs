@@ -8,10 +8,14 @@ use crate::{
     wire::{self, Incoming},
 };
 use palisade_protocol::{
-    Bytes, Cancel, Envelope, Event as WireEvent, Input, Reply, Request, RequestId, ServerMessage,
-    limits::MAX_CALLS_IN_FLIGHT,
+    Bytes, CallResult, Cancel, Envelope, Event as WireEvent, Input, Receipt, Reply, Request,
+    RequestId, ServerMessage, limits::MAX_CALLS_IN_FLIGHT,
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncWriteExt as _, BufReader},
     net::{
@@ -75,6 +79,8 @@ pub(crate) struct Link {
     /// Permits for calls that may run at the same time.
     calls: Arc<Semaphore>,
     over: watch::Receiver<()>,
+    /// The receipt of the connection's session, with its digest.
+    receipt: OnceLock<(String, Receipt)>,
 }
 
 impl Link {
@@ -102,7 +108,22 @@ impl Link {
             places.close();
             drop(alive);
         });
-        Self { table, patience, outgoing, room, calls, over }
+        Self { table, patience, outgoing, room, calls, over, receipt: OnceLock::new() }
+    }
+
+    /// Stores the receipt of the connection's session, to which results refer by its digest.
+    pub(crate) fn set_receipt(&self, digest: &str, receipt: &Receipt) {
+        self.receipt.get_or_init(|| (digest.to_owned(), receipt.clone()));
+    }
+
+    /// Returns a result with the receipt that the daemon left out.
+    pub(crate) fn with_receipt(&self, mut result: CallResult) -> CallResult {
+        if let (None, Some((digest, receipt))) = (&result.receipt, self.receipt.get())
+            && *digest == result.receipt_digest
+        {
+            result.receipt = Some(Box::new(receipt.clone()));
+        }
+        result
     }
 
     /// Sends a request and waits for the answer.

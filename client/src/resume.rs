@@ -80,6 +80,7 @@ impl Client {
             session: resumed.session,
             workspace: resumed.workspace,
             receipt: resumed.receipt,
+            receipt_digest: resumed.receipt_digest,
             token: Some(secret),
             grace_ms: resumed.grace_ms,
             limits: resumed.limits,

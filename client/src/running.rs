@@ -135,7 +135,7 @@ impl Running {
         self.events = None;
         self.settle().await;
         match self.outcome.take() {
-            Some(Ok(Reply::Result(result))) => Ok(*result),
+            Some(Ok(Reply::Result(result))) => Ok(self.link.with_receipt(*result)),
             Some(Ok(Reply::Error(error))) => Err(Error::Remote(error)),
             Some(Ok(_)) => Err(Error::Protocol("a call was answered without a result".to_owned())),
             Some(Err(error)) => Err(error),

@@ -19,6 +19,7 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(client: Client, open: Open, opened: Opened) -> Self {
+        client.link().set_receipt(&opened.receipt_digest, &opened.receipt);
         Self { client, open, opened: Arc::new(opened) }
     }
 

@@ -7,8 +7,8 @@ mod provider;
 use crate::{
     Batch, Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, Resume, WireError,
     limits::{
-        MAX_BATCH, MAX_CHUNK, MAX_DOMAIN, MAX_GRACE_MS, MAX_LIST, MAX_NAME, MAX_PATH, MAX_REASON,
-        MAX_TIMEOUT_MS,
+        MAX_BATCH, MAX_CHUNK, MAX_CLAIM, MAX_CLAIMS, MAX_DOMAIN, MAX_GRACE_MS, MAX_LIST, MAX_NAME,
+        MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS,
     },
 };
 
@@ -141,6 +141,15 @@ fn check_call(call: &Call) -> Result<(), WireError> {
             return Err(invalid("`options.idempotency_key` is empty".to_owned(), hint));
         }
         at_most("options.idempotency_key", key.len(), MAX_NAME, "a UUID will do")?;
+    }
+    if call.options.claims.len() > MAX_CLAIMS {
+        let found = call.options.claims.len();
+        let message = format!("`options.claims` has {found} entries, the limit is {MAX_CLAIMS}");
+        return Err(invalid(message, "leave out those that say the least"));
+    }
+    for claim in &call.options.claims {
+        at_most("options.claims.name", claim.name.len(), MAX_NAME, "shorten it")?;
+        at_most("options.claims.value", claim.value.len(), MAX_CLAIM, "shorten it")?;
     }
     match call.options.timeout_ms {
         Some(0) => Err(invalid(

@@ -56,7 +56,7 @@ pub use reply::{
     Stream, Welcome,
 };
 pub use request::{
-    Ask, Batch, Call, CallOptions, Cancel, Envelope, Guard, Hello, Input, Open, OpenOptions,
+    Ask, Batch, Call, CallOptions, Cancel, Claim, Envelope, Guard, Hello, Input, Open, OpenOptions,
     OutputQuery, Request, RequestId, Resume, ToolsQuery,
 };
 pub use result::{CallResult, Checkpoint, Denial, Finding, Route, Severity, Span};

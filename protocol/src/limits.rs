@@ -49,6 +49,12 @@ pub const MAX_UNDO_RECORDS: usize = 1000;
 /// The longest name in `allow_domains`, in bytes: a host name with `*.` and a port.
 pub const MAX_DOMAIN: usize = 264;
 
+/// The maximum number of claims of a call.
+pub const MAX_CLAIMS: usize = 16;
+
+/// The longest value of a claim, in bytes.
+pub const MAX_CLAIM: usize = 256;
+
 /// The maximum number of calls in one batch.
 pub const MAX_BATCH: usize = 32;
 

@@ -93,6 +93,9 @@ pub struct Opened {
     pub workspace: RawPath,
     /// The confinement in force.
     pub receipt: Receipt,
+    /// The digest of the receipt, by which results refer to it.
+    #[serde(default)]
+    pub receipt_digest: String,
     /// The secret token to resume the session with; `None` if the session ends with its connection.
     pub token: Option<String>,
     /// The time for which the session outlives its connection.
@@ -117,7 +120,8 @@ pub struct SessionLimits {
     pub spool_bytes: u64,
     /// The number of jobs at once.
     pub jobs: u64,
-    /// The number of read-only calls at once.
+    /// The number of read-only calls at once, and of `bash` calls that leave the session's directory
+    /// as it is.
     pub parallel: u64,
 }
 
@@ -131,6 +135,9 @@ pub struct Resumed {
     pub workspace: RawPath,
     /// The confinement in force.
     pub receipt: Receipt,
+    /// The digest of the receipt, by which results refer to it.
+    #[serde(default)]
+    pub receipt_digest: String,
     /// The time for which the session outlives its connection.
     pub grace_ms: u64,
     /// The request that opened the session. A session that replaces it asks for exactly this.

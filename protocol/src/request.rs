@@ -219,6 +219,22 @@ pub struct CallOptions {
     /// A key that makes the call safe to repeat. A second call with this key in the same session
     /// does nothing and returns the first call's result.
     pub idempotency_key: Option<String>,
+    /// True to get the whole receipt in the result, even if it is the one that `Opened` has.
+    pub receipt: bool,
+    /// What the client says about itself and its conversation. It is recorded in the audit log as
+    /// claimed, and decides nothing. At most [`crate::limits::MAX_CLAIMS`].
+    #[serde(deserialize_with = "object::list")]
+    pub claims: Vec<Claim>,
+}
+
+/// A fact that only a client's word stands for, such as its name or the id of its conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The name of the fact.
+    pub name: String,
+    /// The client's word for it.
+    pub value: String,
 }
 
 /// Takes over a session whose connection is gone.

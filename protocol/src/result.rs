@@ -58,8 +58,13 @@ pub struct CallResult {
     /// The route that the call's program took; `None` if the call ran no program.
     #[serde(default)]
     pub route: Option<Route>,
-    /// The confinement that was in force.
-    pub receipt: Receipt,
+    /// The digest of the receipt. Equal digests mean equal receipts.
+    #[serde(default)]
+    pub receipt_digest: String,
+    /// The confinement that was in force; `None` if it is the receipt that `Opened` has, unless the
+    /// call asked for it (`options.receipt`).
+    #[serde(default)]
+    pub receipt: Option<Box<Receipt>>,
 }
 
 /// The route of a command: where it ran.

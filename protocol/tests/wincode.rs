@@ -72,7 +72,8 @@ wire! {
     struct Call {
         tool: String, arguments: String, reason: Option<String>,
         timeout_ms: Option<u64>, dry_run: bool, stream: bool, attach: bool,
-        reverse_thinking: Option<Thinking>, idempotency_key: Option<String>,
+        reverse_thinking: Option<Thinking>, idempotency_key: Option<String>, receipt: bool,
+        claims: Vec<[String; 2]>,
     }
     struct Input { call: u64, data: Vec<u8>, end: bool }
     struct OutputQuery { call_id: String, offset: u64, limit: Option<u64> }
@@ -109,8 +110,8 @@ wire! {
     }
     enum CallStage { Judge, Checkpoint, Queue, Execute, Effects, Reply }
     struct Resumed {
-        session: String, workspace: Vec<u8>, receipt: Receipt, grace_ms: u64, terms: Open,
-        running: Vec<u64>, finished: Vec<u64>, limits: [u64; 7],
+        session: String, workspace: Vec<u8>, receipt: Receipt, receipt_digest: String, grace_ms: u64,
+        terms: Open, running: Vec<u64>, finished: Vec<u64>, limits: [u64; 7],
     }
     struct JobInfo {
         session: String, job: u64, call_id: String, command: String, running: bool,
@@ -161,8 +162,8 @@ wire! {
     struct Denied { names: [String; 3], error: WireError }
     enum Stream { Stdout, Stderr, Content }
     struct Opened {
-        session: String, workspace: Vec<u8>, receipt: Receipt, token: Option<String>,
-        grace_ms: u64, limits: [u64; 7],
+        session: String, workspace: Vec<u8>, receipt: Receipt, receipt_digest: String,
+        token: Option<String>, grace_ms: u64, limits: [u64; 7],
     }
     struct OutputPage { call_id: String, offset: u64, data: Vec<u8>, spooled: u64, total: u64 }
     struct ToolSpec {
@@ -200,7 +201,8 @@ wire! {
         cancelled: bool, oom: bool, pipe_held: bool, omitted_bytes: u64,
         spool: Option<String>, data: Option<String>, undo: Option<String>,
         findings: Vec<Finding>, denials: Vec<[String; 6]>,
-        checkpoint: Option<[String; 3]>, route: Option<Route>, receipt: Receipt,
+        checkpoint: Option<[String; 3]>, route: Option<Route>, receipt_digest: String,
+        receipt: Option<Box<Receipt>>,
     }
     struct Finding {
         kind: String, why: String, severity: Severity, program: String, arguments: Vec<String>,

@@ -117,10 +117,13 @@ async fn attempt(client: &Client, directory: &PathBuf) -> Result<TrialOutcome, F
         let session = client.open(Open::new(directory)).await?;
         let result = session.exec(["true"]).reason("palisade doctor").await?;
         session.close().await?;
-        if result.success { Ok(result) } else { Err(Error::Failed(Box::new(result))) }
+        if !result.success {
+            return Err(Error::Failed(Box::new(result)));
+        }
+        Ok(result.receipt.unwrap_or_else(|| Box::new(session.receipt().clone())))
     };
     match tried.await {
-        Ok(result) => Ok(TrialOutcome::Kept(Box::new(result.receipt))),
+        Ok(receipt) => Ok(TrialOutcome::Kept(receipt)),
         Err(error) => match error.wire() {
             Some(wire) => Ok(TrialOutcome::Refused(Box::new(wire.clone()))),
             None => Err(error.into()),

@@ -100,7 +100,8 @@ pub(crate) mod tests {
             denials: Vec::new(),
             checkpoint: None,
             route: None,
-            receipt: Receipt::default(),
+            receipt_digest: String::new(),
+            receipt: Some(Box::default()),
         }
     }
 

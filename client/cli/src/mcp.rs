@@ -20,11 +20,13 @@ A call that takes longer than --wait, or waits for approval, is answered with a 
 call with that ticket returns its result. A result has at most --max-output characters; the tool
 read_output reads the rest.
 
-With --listen the server speaks HTTP on this host until it gets a signal, at any path. All its
-clients share one session. On a loopback address they have to show the token of --token-file, as
+With --listen the server speaks HTTP on this host until it gets a signal, at any path. Each client
+has a session of its own. On a loopback address they have to show the token of --token-file, as
 `Authorization: Bearer TOKEN`. A Unix socket is made for this user only.
 
 `palisade mcp wrap -- COMMAND` runs another server confined, and passes its tools on to the agent.
+With [mcp.servers.NAME] in the file of --servers, this server does the same for several, and offers
+their tools as mcp_NAME_TOOL.
 
 Without a running daemon, a private daemon is started. No approver can reach that one, so what needs
 approval is denied.

@@ -41,15 +41,16 @@ fn lines(result: &CallResult, detail: Detail, paint: Paint) -> Vec<String> {
     if result.oom {
         lines.push("note: the kernel killed a process because memory ran out".to_owned());
     }
-    if detail == Detail::Full {
-        if lines.is_empty() {
-            lines = refusals(result, "");
-        }
-        lines.push(confined(&result.receipt));
-        lines.extend(unrecorded(&result.receipt));
+    if detail == Detail::Full && lines.is_empty() {
+        lines = refusals(result, "");
     }
-    lines.extend(observed(&result.receipt));
-    lines.extend(degraded(&result.receipt.degraded, detail, paint));
+    let Some(receipt) = result.receipt.as_deref() else { return lines };
+    if detail == Detail::Full {
+        lines.push(confined(receipt));
+        lines.extend(unrecorded(receipt));
+    }
+    lines.extend(observed(receipt));
+    lines.extend(degraded(&receipt.degraded, detail, paint));
     lines
 }
 
@@ -286,7 +287,7 @@ mod tests {
     fn a_missing_layer_is_always_told_and_the_rest_when_asked() {
         let mut result = crate::exit::tests::result();
         assert!(lines(&result, Detail::Problems, Paint::Plain).is_empty());
-        result.receipt = receipt();
+        result.receipt = Some(Box::new(receipt()));
         let told = lines(&result, Detail::Problems, Paint::Plain);
         assert_eq!(told, ["warning: uts is not enforced on this host (see palisade doctor)"]);
         let told = lines(&result, Detail::Full, Paint::Plain);
@@ -313,7 +314,8 @@ mod tests {
         let why = "limits apply to each process only, since no cgroup can be used: cgroup v2 at \
                    /sys/fs/cgroup/user.slice/user-1000.slice has no memory controller";
         let (layer, why) = ("limits".to_owned(), why.to_owned());
-        result.receipt.degraded = vec![Degraded { layer, why: why.clone() }];
+        let degraded = vec![Degraded { layer, why: why.clone() }];
+        result.receipt = Some(Box::new(Receipt { degraded, ..Receipt::default() }));
         let told = lines(&result, Detail::Problems, Paint::Plain);
         assert_eq!(
             told,
@@ -327,8 +329,9 @@ mod tests {
     fn a_host_without_records_is_told_in_one_line_and_lost_ones_with_the_reason() {
         let mut result = crate::exit::tests::result();
         let missing = |layer: &str, why: &str| Degraded { layer: layer.into(), why: why.into() };
-        result.receipt.unrecorded =
-            vec![missing("landlock", "audit is off"), missing("seccomp", "audit is off")];
+        let without = |unrecorded| Some(Box::new(Receipt { unrecorded, ..Receipt::default() }));
+        let off = |layer| missing(layer, "audit is off");
+        result.receipt = without(vec![off("landlock"), off("seccomp")]);
         assert!(lines(&result, Detail::Problems, Paint::Plain).is_empty());
         assert_eq!(
             lines(&result, Detail::Full, Paint::Plain)[1..],
@@ -336,7 +339,7 @@ mod tests {
                 "note: refusals by landlock and seccomp are not recorded on this host (see palisade doctor)"
             ]
         );
-        result.receipt.unrecorded = vec![missing("records", "12 were lost")];
+        result.receipt = without(vec![missing("records", "12 were lost")]);
         assert_eq!(
             lines(&result, Detail::Full, Paint::Plain)[1..],
             ["note: records of refusals are missing: 12 were lost"]

@@ -2,12 +2,13 @@
 //! when the client cancels it or leaves.
 
 use crate::{
+    catalog::ToolOrigin,
     render::{self, Circumstances, RenderedResult},
     server::Shared,
     sessions::{Continuity, StartedCall},
     tickets::{CallKey, PendingCall},
 };
-use palisade_client::{CallResult, Error};
+use palisade_client::{CallResult, Claim, Error};
 use palisade_options::connect::Daemon;
 use rmcp::{
     ErrorData, RoleServer,
@@ -23,33 +24,56 @@ const NEWS: Duration = Duration::from_secs(5);
 
 /// The end of a call.
 #[derive(Debug)]
-pub(crate) struct FinishedCall {
-    outcome: Result<CallResult, Error>,
-    around: Circumstances,
+pub(crate) enum FinishedCall {
+    /// A call of the daemon's.
+    Daemon { outcome: Box<Result<CallResult, Error>>, around: Circumstances },
+    /// A call of another server's: its result, or why there is none.
+    Server(Result<Value, String>),
+}
+
+/// A call to be made.
+#[derive(Debug)]
+pub(crate) struct NewCall {
+    pub(crate) key: CallKey,
+    pub(crate) origin: ToolOrigin,
+    pub(crate) arguments: Map<String, Value>,
+    pub(crate) claims: Vec<Claim>,
 }
 
 /// Starts a call. It runs on until it ends or the returned value is dropped.
-pub(crate) fn start(
-    shared: &Arc<Shared>,
-    key: CallKey,
-    arguments: Map<String, Value>,
-) -> PendingCall {
-    let (shared, tool) = (Arc::clone(shared), key.tool.clone());
-    PendingCall { key, task: tokio::spawn(async move { perform(&shared, &tool, arguments).await }) }
+pub(crate) fn start(shared: &Arc<Shared>, call: NewCall) -> PendingCall {
+    let NewCall { key, origin, arguments, claims } = call;
+    let (shared, name) = (Arc::clone(shared), key.tool.clone());
+    let task = tokio::spawn(async move {
+        match origin {
+            ToolOrigin::Daemon => perform(&shared, &name, arguments, claims).await,
+            ToolOrigin::Server { server, tool } => {
+                FinishedCall::Server(shared.servers.call(&server, &tool, arguments).await)
+            }
+        }
+    });
+    PendingCall { key, task }
 }
 
-async fn perform(shared: &Shared, tool: &str, arguments: Map<String, Value>) -> FinishedCall {
+async fn perform(
+    shared: &Shared,
+    tool: &str,
+    arguments: Map<String, Value>,
+    claims: Vec<Claim>,
+) -> FinishedCall {
     let mut around =
         Circumstances { continuity: Continuity::Same, daemon: Daemon::Running, is_given_up: false };
     let StartedCall { running, session, continuity, daemon } =
-        match shared.sessions.start(tool, arguments).await {
+        match shared.sessions.start(tool, arguments, claims).await {
             Ok(started) => started,
-            Err(error) => return FinishedCall { outcome: Err(error), around },
+            Err(error) => {
+                return FinishedCall::Daemon { outcome: Box::new(Err(error)), around };
+            }
         };
     let outcome = running.result().await;
     let is_given_up = shared.sessions.give_up(&session, &outcome).await;
     around = Circumstances { continuity, daemon, is_given_up };
-    FinishedCall { outcome, around }
+    FinishedCall::Daemon { outcome: Box::new(outcome), around }
 }
 
 /// Waits for a call, for as long as `--wait` says, and answers it. What is not finished by then is
@@ -122,7 +146,10 @@ fn cancelled() -> ErrorData {
 impl Shared {
     /// Renders the end of a call, and keeps what its result leaves out.
     fn rendered(&self, finished: FinishedCall) -> CallToolResult {
-        let FinishedCall { outcome, around } = finished;
+        let (outcome, around) = match finished {
+            FinishedCall::Daemon { outcome, around } => (*outcome, around),
+            FinishedCall::Server(outcome) => return rendered_server(outcome),
+        };
         match outcome {
             Ok(result) => {
                 let RenderedResult { answer, is_cut } =
@@ -135,6 +162,15 @@ impl Shared {
             Err(error) => render::failure(&explain(&error)),
         }
     }
+}
+
+/// Renders the end of a call of another server's.
+fn rendered_server(outcome: Result<Value, String>) -> CallToolResult {
+    let parsed = outcome.and_then(|result| {
+        serde_json::from_value(result)
+            .map_err(|error| format!("the server's answer is not the result of a tool: {error}"))
+    });
+    parsed.unwrap_or_else(|why| render::failure(&format!("Error: {why}")))
 }
 
 /// Explains an error to a model.

@@ -1,10 +1,14 @@
 //! The tools that are offered: the built-in ones, known before any daemon is asked, and those of a
 //! daemon that has been asked.
 
+use crate::servers;
 use palisade_client::{ModelTool, ToolHints, ToolSpec};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 /// The output of `palisade tools --format json` without providers. A test compares them.
 const BUILT_IN: &str = include_str!("tools.json");
@@ -22,7 +26,19 @@ pub(crate) struct OfferedTool {
     pub(crate) model: ModelTool,
     /// The argument that continues an earlier call.
     pub(crate) ticket: &'static str,
+    pub(crate) origin: ToolOrigin,
     aliases: Vec<String>,
+}
+
+/// The one who carries out the calls of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ToolOrigin {
+    Daemon,
+    /// A server of somebody else, which knows the tool by its own name.
+    Server {
+        server: String,
+        tool: String,
+    },
 }
 
 /// The tools that are offered.
@@ -31,12 +47,15 @@ pub(crate) struct Catalog {
     /// The names that `--tools` gives; none if all are offered.
     only: Vec<String>,
     tools: RwLock<Arc<Vec<Arc<OfferedTool>>>>,
+    /// The tools of other servers, by the name of the server.
+    servers: RwLock<BTreeMap<String, Vec<Arc<OfferedTool>>>>,
 }
 
 impl Catalog {
     /// Creates a catalog of the built-in tools, or of those that `only` names.
     pub(crate) fn new(only: &[String]) -> Self {
-        let catalog = Self { only: only.to_vec(), tools: RwLock::default() };
+        let (tools, servers) = (RwLock::default(), RwLock::default());
+        let catalog = Self { only: only.to_vec(), tools, servers };
         // A test reads the same text.
         let specs: Vec<ToolSpec> = serde_json::from_str(BUILT_IN).unwrap_or_default();
         let names: Vec<&str> = specs.iter().flat_map(names).collect();
@@ -54,22 +73,31 @@ impl Catalog {
                 || names(spec).any(|name| self.only.iter().any(|only| only == name))
         };
         let tools = specs.iter().filter(offered).map(|spec| {
-            let mut model = ModelTool::from(spec);
-            let ticket = ticket_name(&model.schema);
-            if let Some(properties) =
-                model.schema.get_mut("properties").and_then(Value::as_object_mut)
-            {
-                properties.insert(ticket.to_owned(), ticket_schema());
-            }
             let aliases = spec.aliases.iter().map(|alias| alias.as_str().to_owned()).collect();
-            Arc::new(OfferedTool { model, ticket, aliases })
+            Arc::new(with_ticket(ModelTool::from(spec), ToolOrigin::Daemon, aliases))
         });
         let tools = tools.chain([Arc::new(read_output())]).collect();
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
 
-    fn tools(&self) -> Arc<Vec<Arc<OfferedTool>>> {
-        Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
+    /// Replaces the tools of another server.
+    pub(crate) fn replace_server(&self, server: &str, tools: &[Value]) {
+        let tools = tools.iter().filter_map(|tool| servers::offered(server, tool));
+        let is_offered = |(_, model): &(String, ModelTool)| {
+            self.only.is_empty() || self.only.contains(&model.name)
+        };
+        let tools = tools.filter(is_offered).map(|(tool, model)| {
+            let origin = ToolOrigin::Server { server: server.to_owned(), tool };
+            Arc::new(with_ticket(model, origin, Vec::new()))
+        });
+        let mut servers = self.servers.write().unwrap_or_else(PoisonError::into_inner);
+        servers.insert(server.to_owned(), tools.collect());
+    }
+
+    fn tools(&self) -> Vec<Arc<OfferedTool>> {
+        let own = Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner));
+        let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
+        own.iter().chain(servers.values().flatten()).cloned().collect()
     }
 
     /// Finds a tool by name or alias.
@@ -89,6 +117,15 @@ impl Catalog {
     pub(crate) fn list(&self) -> Vec<Tool> {
         self.tools().iter().map(|tool| listed(&tool.model)).collect()
     }
+}
+
+/// Adds the argument that continues an earlier call.
+fn with_ticket(mut model: ModelTool, origin: ToolOrigin, aliases: Vec<String>) -> OfferedTool {
+    let ticket = ticket_name(&model.schema);
+    if let Some(properties) = model.schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert(ticket.to_owned(), ticket_schema());
+    }
+    OfferedTool { model, ticket, origin, aliases }
 }
 
 fn names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
@@ -146,7 +183,7 @@ fn read_output() -> OfferedTool {
         schema,
         hints,
     };
-    OfferedTool { model, ticket: TICKETS[0], aliases: Vec::new() }
+    OfferedTool { model, ticket: TICKETS[0], origin: ToolOrigin::Daemon, aliases: Vec::new() }
 }
 
 #[cfg(test)]

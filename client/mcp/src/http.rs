@@ -1,5 +1,5 @@
-//! Messages over HTTP, on a loopback address or a Unix socket. All clients share one session, so each
-//! has to show the token, or to be the user who owns the socket.
+//! Messages over HTTP, on a loopback address or a Unix socket. Each client has to show the token, or
+//! to be the user who owns the socket.
 
 use crate::{
     listen::{Listener, Stream},
@@ -26,6 +26,9 @@ const MAX_CONNECTIONS: usize = 64;
 /// The time that a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(30);
 
+/// The time after which the session of a client that sends nothing ends.
+const IDLE: Duration = Duration::from_secs(60 * 60);
+
 /// The origins of pages that may be clients.
 const ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
@@ -40,7 +43,9 @@ pub(crate) async fn serve(listener: &Listener, token: Option<String>, shared: Ar
         // Pages of other hosts are no clients, whatever name they give this host.
         .with_allowed_origins(ORIGINS);
     let factory = move || Ok(Server::new(Arc::clone(&shared)));
-    let service = Service::new(factory, Arc::new(LocalSessionManager::default()), config);
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(IDLE);
+    let service = Service::new(factory, Arc::new(sessions), config);
     let token: Option<Arc<str>> = token.map(Into::into);
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {

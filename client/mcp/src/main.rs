@@ -4,6 +4,7 @@
 
 mod call;
 mod catalog;
+mod claims;
 mod http;
 mod lines;
 mod listen;
@@ -12,6 +13,7 @@ mod program;
 mod render;
 mod serve;
 mod server;
+mod servers;
 mod sessions;
 mod tickets;
 mod transport;

@@ -128,12 +128,13 @@ fn environment(result: &CallResult, around: Circumstances) -> Vec<String> {
     if around.is_given_up {
         notes.push("[the session is over; the next call opens a new one]".to_owned());
     }
-    let missing: Vec<&str> = result.receipt.degraded.iter().map(|d| d.layer.as_str()).collect();
+    let Some(receipt) = &result.receipt else { return notes };
+    let missing: Vec<&str> = receipt.degraded.iter().map(|d| d.layer.as_str()).collect();
     if !missing.is_empty() {
         notes.push(format!("[not enforced on this host: {}]", missing.join(", ")));
     }
-    if let Some(observed) = &result.receipt.observed {
-        let profile = &result.receipt.profile;
+    if let Some(observed) = &receipt.observed {
+        let profile = &receipt.profile;
         notes.push(format!(
             "[profile {profile} is observed, not enforced; profile {} is enforced]",
             observed.under

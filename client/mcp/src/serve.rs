@@ -5,6 +5,7 @@ use crate::{
     http,
     listen::{self, ListenError, Listener},
     server::{Server, Shared},
+    servers::{Servers, ServersError},
     sessions::Sessions,
     transport::Lines,
 };
@@ -29,6 +30,8 @@ pub(crate) enum ServeError {
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Servers(#[from] ServersError),
     #[error("the client's first message is not understood: {0}")]
     Handshake(#[source] Box<ServerInitializeError>),
 }
@@ -46,9 +49,12 @@ pub(crate) fn run(options: McpOptions) -> Result<(), ServeError> {
 }
 
 async fn serve(options: McpOptions) -> Result<(), ServeError> {
-    let sessions = Arc::new(Sessions::new(&options.terms)?);
+    let sessions = Sessions::new(&options.terms)?;
     let ended = CancellationToken::new();
-    let shared = Arc::new(Shared::new(&options, Arc::clone(&sessions), ended.clone()));
+    let max_output = usize::try_from(options.max_output).unwrap_or(usize::MAX);
+    let file = options.servers.as_deref();
+    let servers = Servers::start(file, &options.terms.connection, max_output)?;
+    let shared = Arc::new(Shared::new(&options, (sessions, servers), ended.clone()));
     let signalled = signalled().map_err(ServeError::Start)?;
     let served = if let Some(address) = &options.listen {
         let token = listen::token(address, options.token_file.as_deref())?;
@@ -66,8 +72,7 @@ async fn serve(options: McpOptions) -> Result<(), ServeError> {
         }
     };
     ended.cancel();
-    shared.tickets.clear();
-    if timeout(GRACE, sessions.close()).await.is_err() {
+    if timeout(GRACE, shared.close()).await.is_err() {
         eprintln!(
             "warning: the session did not end within {GRACE:?}; the daemon goes on ending it"
         );

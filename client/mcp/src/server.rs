@@ -1,13 +1,16 @@
 //! The server's answers to the messages of the Model Context Protocol.
 
 use crate::{
-    call::{self, explain},
+    call::{self, NewCall, explain},
     catalog::{Catalog, OfferedTool, READ_OUTPUT},
+    claims,
     pages::{Pages, TextPage},
     render,
+    servers::Servers,
     sessions::Sessions,
     tickets::{CallKey, Tickets},
 };
+use hyper::http::request::Parts;
 use palisade_client::CallId;
 use palisade_options::McpOptions;
 use rmcp::{
@@ -20,7 +23,10 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::{Map, Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// The purpose of the tools, in a sentence by which clients find them.
@@ -30,46 +36,124 @@ const INSTRUCTIONS: &str = "Run shell commands, and read, write, edit, search an
 /// The methods whose parameters were not understood if they come as custom requests.
 const METHODS: [&str; 4] = ["initialize", "server/discover", "tools/call", "tools/list"];
 
-/// The state that all requests share.
+/// The maximum number of clients over HTTP that have a session at a time.
+const MAX_CLIENTS: usize = 32;
+
+/// The header by which a client over HTTP continues its session of the protocol.
+const SESSION_HEADER: &str = "mcp-session-id";
+
+/// The state that the requests of a client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) sessions: Arc<Sessions>,
-    catalog: Catalog,
+    pub(crate) sessions: Sessions,
+    pub(crate) servers: Arc<Servers>,
+    catalog: Arc<Catalog>,
     pub(crate) tickets: Tickets,
     pub(crate) pages: Pages,
     pub(crate) wait: Duration,
     pub(crate) max_output: usize,
     /// Cancelled when the client is gone.
     pub(crate) ended: CancellationToken,
+    /// The state of clients over HTTP, which ends with them.
+    clients: Mutex<Vec<Weak<Shared>>>,
 }
 
 /// The server, or what one client over HTTP sees of it.
 #[derive(Debug)]
 pub(crate) struct Server {
     shared: Arc<Shared>,
+    /// The state of a client with a session of the protocol over HTTP, from its first call on.
+    own: OnceLock<Arc<Shared>>,
 }
 
 impl Shared {
     pub(crate) fn new(
         options: &McpOptions,
-        sessions: Arc<Sessions>,
+        (sessions, servers): (Sessions, Servers),
         ended: CancellationToken,
     ) -> Self {
         Self {
             sessions,
-            catalog: Catalog::new(&options.tools),
+            servers: Arc::new(servers),
+            catalog: Arc::new(Catalog::new(&options.tools)),
             tickets: Tickets::default(),
             pages: Pages::default(),
             wait: options.wait,
             max_output: usize::try_from(options.max_output).unwrap_or(usize::MAX),
             ended,
+            clients: Mutex::default(),
         }
+    }
+
+    /// Makes the state of one more client; `None` if there are too many.
+    fn another(&self) -> Option<Arc<Self>> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|client| client.strong_count() > 0);
+        if clients.len() >= MAX_CLIENTS {
+            return None;
+        }
+        let another = Arc::new(Self {
+            sessions: self.sessions.another(),
+            servers: Arc::clone(&self.servers),
+            catalog: Arc::clone(&self.catalog),
+            tickets: Tickets::default(),
+            pages: Pages::default(),
+            wait: self.wait,
+            max_output: self.max_output,
+            ended: self.ended.clone(),
+            clients: Mutex::default(),
+        });
+        clients.push(Arc::downgrade(&another));
+        Some(another)
+    }
+
+    /// Ends all calls and sessions, and waits until their processes are gone.
+    pub(crate) async fn close(&self) {
+        self.tickets.clear();
+        self.sessions.close().await;
+        let clients =
+            std::mem::take(&mut *self.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        for client in clients.into_iter().filter_map(|client| client.upgrade()) {
+            client.tickets.clear();
+            client.sessions.close().await;
+        }
+        self.servers.close().await;
     }
 }
 
 impl Server {
     pub(crate) const fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, own: OnceLock::new() }
+    }
+
+    /// Returns the state for a request. A client with a session of the protocol has its own; clients
+    /// that have none share one.
+    fn state(&self, context: &RequestContext<RoleServer>) -> Result<&Arc<Shared>, ErrorData> {
+        let head = context.extensions.get::<Parts>();
+        if head.is_none_or(|head| !head.headers.contains_key(SESSION_HEADER)) {
+            return Ok(&self.shared);
+        }
+        if self.own.get().is_none() {
+            let own = self.shared.another().ok_or_else(|| {
+                let message = format!("{MAX_CLIENTS} clients have a session; end one of them");
+                ErrorData::internal_error(message, None)
+            })?;
+            // Another request of the same client may have been first.
+            drop(self.own.set(own));
+        }
+        Ok(self.own.get().unwrap_or(&self.shared))
+    }
+
+    /// Reads the tools of the daemon, if it runs, and of other servers.
+    async fn refresh(&self) {
+        let (specs, servers) =
+            tokio::join!(self.shared.sessions.running_tools(), self.shared.servers.tools());
+        if let Some(specs) = specs {
+            self.shared.catalog.replace(&specs);
+        }
+        for (server, tools) in servers {
+            self.shared.catalog.replace_server(&server, &tools);
+        }
     }
 
     /// Finds a tool; one that is not known yet may be a provider's.
@@ -77,9 +161,7 @@ impl Server {
         if let Some(tool) = self.shared.catalog.find(name) {
             return Ok(tool);
         }
-        if let Some(specs) = self.shared.sessions.running_tools().await {
-            self.shared.catalog.replace(&specs);
-        }
+        self.refresh().await;
         self.shared.catalog.find(name).ok_or_else(|| {
             let names = self.shared.catalog.names();
             let message = format!("there is no tool {name:?}; the tools are {}", names.join(", "));
@@ -88,8 +170,7 @@ impl Server {
     }
 
     /// Reads what a result left out: from the daemon's output store, or from what is kept here.
-    async fn page(&self, arguments: &Map<String, Value>) -> CallToolResult {
-        let shared = &self.shared;
+    async fn page(shared: &Shared, arguments: &Map<String, Value>) -> CallToolResult {
         let number = |name: &str| arguments.get(name).and_then(Value::as_u64);
         let Some(call) = arguments.get("call_id").and_then(Value::as_str) else {
             return render::failure("Error (invalid_arguments): `call_id` is missing");
@@ -143,9 +224,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        if let Some(specs) = self.shared.sessions.running_tools().await {
-            self.shared.catalog.replace(&specs);
-        }
+        self.refresh().await;
         Ok(ListToolsResult::with_all_items(self.shared.catalog.list()))
     }
 
@@ -154,26 +233,31 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let shared = self.state(&context)?;
         let offered = self.find(&request.name).await?;
         let tool = &offered.model;
         let mut arguments = request.arguments.unwrap_or_default();
         if tool.name == READ_OUTPUT {
-            return Ok(self.page(&arguments).await.into());
+            return Ok(Self::page(shared, &arguments).await.into());
         }
         let ticket = arguments.remove(offered.ticket);
         let text = Value::Object(arguments.clone()).to_string();
         let key = CallKey { tool: tool.name.clone(), ticket: offered.ticket, arguments: text };
         let pending = match ticket.filter(|ticket| *ticket != json!("")) {
-            None => call::start(&self.shared, key, arguments),
+            None => {
+                let claims = claims::collect(context.client_info().as_ref(), &context.meta);
+                let origin = offered.origin.clone();
+                call::start(shared, NewCall { key, origin, arguments, claims })
+            }
             Some(ticket) => {
                 let ticket = ticket.as_str().unwrap_or_default();
-                match self.shared.tickets.redeem(ticket, &key) {
+                match shared.tickets.redeem(ticket, &key) {
                     Ok(pending) => pending,
                     Err(error) => return Ok(render::failure(&format!("Error: {error}")).into()),
                 }
             }
         };
-        Ok(call::answer(&self.shared, pending, &context).await?.into())
+        Ok(call::answer(shared, pending, &context).await?.into())
     }
 
     async fn on_custom_request(

@@ -2,7 +2,7 @@
 //! options when the daemon or its cell is gone.
 
 use palisade_client::{
-    Call, CallId, CallResult, Client, Error, ErrorCode, Open, OutputPage, Running, Session,
+    Call, CallId, CallResult, Claim, Client, Error, ErrorCode, Open, OutputPage, Running, Session,
     SessionId, ToolSpec,
 };
 use palisade_options::{
@@ -37,6 +37,8 @@ pub(crate) struct StartedCall {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     connection: Connection,
+    /// The name of the session's profile.
+    profile: Option<String>,
     open: Open,
     state: Mutex<SessionState>,
 }
@@ -51,9 +53,17 @@ struct SessionState {
 
 impl Sessions {
     pub(crate) fn new(terms: &SessionTerms) -> Result<Self, WorkspaceError> {
+        Ok(Self::with(terms.connection.clone(), terms.profile.clone(), terms.open()?))
+    }
+
+    /// Returns what another client uses: a session of its own, with the same terms.
+    pub(crate) fn another(&self) -> Self {
+        Self::with(self.connection.clone(), self.profile.clone(), self.open.clone())
+    }
+
+    fn with(connection: Connection, profile: Option<String>, open: Open) -> Self {
         let state = SessionState { idle: None, session: None, continuity: Continuity::Same };
-        let connection = terms.connection.clone();
-        Ok(Self { connection, open: terms.open()?, state: Mutex::new(state) })
+        Self { connection, profile, open, state: Mutex::new(state) }
     }
 
     /// Sends a call, in a new session if there is none. Calls are sent in the order in which this is
@@ -62,11 +72,12 @@ impl Sessions {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
+        claims: Vec<Claim>,
     ) -> Result<StartedCall, Error> {
         let mut state = self.state.lock().await;
         let (session, daemon) = self.ready(&mut state).await?;
         let call: Call<Value> = session.call(tool, Value::Object(arguments));
-        let running = call.start().await?;
+        let running = call.claims(claims).start().await?;
         let continuity = std::mem::replace(&mut state.continuity, Continuity::Same);
         Ok(StartedCall { running, session: session.id().clone(), continuity, daemon })
     }
@@ -86,7 +97,7 @@ impl Sessions {
         };
         let (client, daemon) = match idle {
             Some(client) => (client, Daemon::Running),
-            None => connect::connect(&self.connection).await?,
+            None => connect::connect_for(&self.connection, self.profile.as_deref()).await?,
         };
         let session = client.open(self.open.clone()).await?;
         state.session = Some((session.clone(), daemon));

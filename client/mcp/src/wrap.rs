@@ -5,6 +5,7 @@
 mod agent;
 mod backoff;
 mod flow;
+mod inner;
 mod input;
 mod life;
 mod message;
@@ -16,6 +17,8 @@ mod started;
 mod tool_list;
 
 use crate::serve;
+pub(crate) use inner::InnerServer;
+
 use agent::{AgentReader, AgentWriter};
 use life::ServerSetup;
 use palisade_options::{WorkspaceError, WrapOptions};
@@ -23,6 +26,7 @@ use pin::{PinError, PinFile};
 use relay::{Relay, RelayOptions};
 use sha2::{Digest as _, Sha256};
 use std::{
+    collections::BTreeMap,
     env, fs, io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
@@ -80,8 +84,10 @@ async fn wrap(options: &WrapOptions) -> Result<(), WrapError> {
     let setup = ServerSetup {
         name,
         open: terms.open()?,
+        profile: terms.profile,
         connection: terms.connection,
         command: options.command.clone(),
+        environment: BTreeMap::new(),
         timeout: options.timeout,
     };
     let agent = Arc::new(AgentWriter::new());

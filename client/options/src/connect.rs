@@ -76,6 +76,23 @@ pub async fn connect(options: &Connection) -> Result<(Client, Daemon), Error> {
     }
 }
 
+/// Connects for sessions of one profile. A private daemon loads only that profile and those that it
+/// extends, so an error in another one does not matter.
+///
+/// # Errors
+/// As for [`connect`].
+pub async fn connect_for(
+    options: &Connection,
+    profile: Option<&str>,
+) -> Result<(Client, Daemon), Error> {
+    match find(options).await? {
+        DaemonChoice::Running(client) => Ok((client, Daemon::Running)),
+        DaemonChoice::Private(private, why) => {
+            Ok((private.only_profile(profile).start().await?, Daemon::Private(why)))
+        }
+    }
+}
+
 /// Finds a running daemon, or returns the private one to start instead.
 ///
 /// # Errors

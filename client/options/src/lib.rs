@@ -9,6 +9,6 @@ mod session;
 mod wrap;
 
 pub use listen::ListenAddress;
-pub use mcp::McpOptions;
+pub use mcp::{McpOptions, ServerName};
 pub use session::{AskMode, Connection, GuardMode, SessionTerms, WorkspaceError};
 pub use wrap::{McpSubcommand, WrapOptions};

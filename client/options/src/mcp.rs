@@ -4,6 +4,36 @@ use crate::{ListenAddress, SessionTerms, duration};
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
+/// The longest name of a server in the file of servers, in bytes.
+const MAX_SERVER_NAME: usize = 32;
+
+/// The name of a server whose tools are offered as `mcp_NAME_TOOL`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerName(String);
+
+impl ServerName {
+    /// Parses a name. It has no `_`, so that the name of a tool says which server it belongs to.
+    ///
+    /// # Errors
+    /// Says what a name may have.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if !is_plain || text.starts_with('-') || !(1..=MAX_SERVER_NAME).contains(&text.len()) {
+            return Err(format!(
+                "a name has 1 to {MAX_SERVER_NAME} letters, digits and `-`, and begins with a \
+                 letter or a digit"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The options of `palisade mcp`, which are those of the program `palisade-mcp` too.
 #[derive(Debug, Args)]
 pub struct McpOptions {
@@ -20,6 +50,10 @@ pub struct McpOptions {
     /// How long a call may take before it is answered with a ticket: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", default_value = "50s", value_parser = duration::parse)]
     pub wait: Duration,
+    /// A file that names servers of others, whose tools are offered too [default: mcp.toml in the
+    /// configuration directory, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub servers: Option<PathBuf>,
     /// Serve over HTTP instead, at a loopback address and port (127.0.0.1:3000) or the path of a Unix socket
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<ListenAddress>,

@@ -45,6 +45,7 @@ RESULT = {
     "denials": [],
     "checkpoint": None,
     "route": None,
+    "receipt_digest": "d",
     "receipt": RECEIPT,
 }
 Answer = Callable[[asyncio.StreamWriter, dict[str, Any]], Awaitable[None]]

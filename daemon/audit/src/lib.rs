@@ -75,7 +75,7 @@ pub use log::Log;
 pub use observer::{RecordObserver, WrittenRecord};
 pub use read::{Filter, LocatedRecord, LogPosition, Reader};
 pub use record::{
-    ArchiveAct, ArchiveEvent, Call, CallResult, Finding, HeadFault, JobEnd, Judgement, Kind,
+    ArchiveAct, ArchiveEvent, Call, CallResult, Claim, Finding, HeadFault, JobEnd, Judgement, Kind,
     LayerDenial, Record, Repair, Rollback, Rotate, SessionClose, SessionOpen, Start,
     StoredDataDeletion, Thinking, TornEnd,
 };

@@ -179,6 +179,7 @@ pub(crate) mod tests {
             judgement: Judgement::Allow,
             findings: Vec::new(),
             thinking: None,
+            claims: Vec::new(),
         })
     }
 
@@ -269,6 +270,7 @@ pub(crate) mod tests {
                     judgement,
                     findings: findings.into_iter().map(finding).collect(),
                     thinking: None,
+                    claims: Vec::new(),
                 })
             },
         )

@@ -285,6 +285,18 @@ pub struct Call {
     pub findings: Vec<Finding>,
     /// The agent's deliberation, if the tool requires it.
     pub thinking: Option<Thinking>,
+    /// What the client said about itself and its conversation. Nothing proves it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}
+
+/// A fact that only a client's word stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The name of the fact.
+    pub name: CleanText,
+    /// The client's word for it.
+    pub value: CleanText,
 }
 
 /// An agent's deliberation before a call, in its own words.

@@ -67,21 +67,25 @@ fn object() -> impl Strategy<Value = JsonText> {
 fn call() -> impl Strategy<Value = Call> {
     (
         (name(), object(), option::of(text())),
-        (option::of(any::<u64>()), any::<[bool; 3]>(), option::of(operator::thinking())),
-        option::of(text()),
+        (option::of(any::<u64>()), any::<[bool; 4]>(), option::of(operator::thinking())),
+        (option::of(text()), vec((text(), text()), 0..3)),
     )
-        .prop_map(|((tool, arguments, reason), (timeout_ms, flags, thinking), key)| {
-            let [dry_run, stream, attach] = flags;
-            let options = CallOptions {
-                timeout_ms,
-                dry_run,
-                stream,
-                attach,
-                reverse_thinking: thinking,
-                idempotency_key: key,
-            };
-            Call { tool, arguments, reason, options }
-        })
+        .prop_map(
+            |((tool, arguments, reason), (timeout_ms, flags, thinking), (key, claims))| {
+                let [dry_run, stream, attach, receipt] = flags;
+                let options = CallOptions {
+                    timeout_ms,
+                    dry_run,
+                    stream,
+                    attach,
+                    reverse_thinking: thinking,
+                    idempotency_key: key,
+                    receipt,
+                    claims: claims.into_iter().map(|(name, value)| Claim { name, value }).collect(),
+                };
+                Call { tool, arguments, reason, options }
+            },
+        )
 }
 
 fn guard() -> impl Strategy<Value = Guard> {
@@ -270,7 +274,7 @@ fn result() -> impl Strategy<Value = CallResult> {
             vec(finding(), 0..3),
             vec(denial(), 0..3),
             option::of(checkpoint),
-            receipt(),
+            (text(), option::of(receipt())),
             option::of(route()),
         ),
     )
@@ -299,7 +303,8 @@ fn result() -> impl Strategy<Value = CallResult> {
             denials: lists.1,
             checkpoint: lists.2,
             route: lists.4,
-            receipt: lists.3,
+            receipt_digest: lists.3.0,
+            receipt: lists.3.1.map(Box::new),
         })
 }
 
@@ -423,28 +428,43 @@ fn reply() -> impl Strategy<Value = Reply> {
         (any::<u16>(), text(), texts()).prop_map(|(version, server, capabilities)| {
             Reply::Welcome(Welcome { version, server, capabilities })
         }),
-        (name(), path(), receipt(), option::of(text()), any::<u64>(), limits_of_session())
-            .prop_map(|(session, workspace, receipt, token, grace_ms, limits)| {
-                Reply::Opened(Box::new(Opened {
-                    session,
-                    workspace,
-                    receipt,
-                    token,
-                    grace_ms,
-                    limits,
-                }))
-            }),
         (
-            (name(), path(), receipt(), any::<u64>(), open(), limits_of_session()),
+            name(),
+            path(),
+            (receipt(), text()),
+            option::of(text()),
+            any::<u64>(),
+            limits_of_session()
+        )
+            .prop_map(
+                |(session, workspace, (receipt, receipt_digest), token, grace_ms, limits)| {
+                    Reply::Opened(Box::new(Opened {
+                        session,
+                        workspace,
+                        receipt,
+                        receipt_digest,
+                        token,
+                        grace_ms,
+                        limits,
+                    }))
+                }
+            ),
+        (
+            (name(), path(), (receipt(), text()), any::<u64>(), open(), limits_of_session()),
             vec(any::<u64>(), 0..3),
             vec(any::<u64>(), 0..3)
         )
             .prop_map(
-                |((session, workspace, receipt, grace_ms, terms, limits), running, finished)| {
+                |(
+                    (session, workspace, (receipt, receipt_digest), grace_ms, terms, limits),
+                    running,
+                    finished,
+                )| {
                     Reply::Resumed(Box::new(Resumed {
                         session,
                         workspace,
                         receipt,
+                        receipt_digest,
                         grace_ms,
                         terms,
                         running,

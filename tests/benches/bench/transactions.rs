@@ -132,15 +132,17 @@ impl Bench {
         self.run(
             session,
             &format!(
-                "mkdir judged && cd judged && git init -q -b main . && \
+                "mkdir judged && (cd judged && git init -q -b main . && \
                  git config user.name x && git config user.email x@example.org && \
                  for f in $(seq {CHECKED_OUT}); do seq $f $((f + 50)) > f$f; done && \
                  git add . && git commit -qm one && git switch -q -c other && \
-                 for f in *; do echo more >> $f; done && git commit -qam two && git switch -q main"
+                 for f in *; do echo more >> $f; done && git commit -qam two && git switch -q main)"
             ),
         );
         let timed = |line: &str| {
-            format!("cd judged && s=$(date +%s%N) && {line} && e=$(date +%s%N) && echo $((e - s))")
+            format!(
+                "(cd judged && s=$(date +%s%N) && {line} && e=$(date +%s%N) && echo $((e - s)))"
+            )
         };
         let format = format!("seq -f f%g {FORMATTED} | xargs sed -i s/0/O/g");
         for (what, line) in [
@@ -152,7 +154,7 @@ impl Bench {
                 let mut times = Vec::new();
                 for _ in 0..(self.rounds / 40).max(3) {
                     times.push(self.timed(&held, &timed(line), keep));
-                    self.run(session, "cd judged && git checkout -q -f main && rm -f new");
+                    self.run(session, "(cd judged && git checkout -q -f main && rm -f new)");
                 }
                 times.sort_unstable();
                 times[times.len() / 2].as_secs_f64() * 1e3

@@ -53,9 +53,9 @@ fn would_be(result: &CallResult) -> Vec<(String, String)> {
 }
 
 fn would_be_of(profile: &str, result: &CallResult) -> Vec<(String, String)> {
-    let observed = result.receipt.observed.as_ref().expect("it is observed");
+    let observed = result.receipt.as_ref().unwrap().observed.as_ref().expect("it is observed");
     assert_eq!(observed.under, "wide");
-    assert_eq!(result.receipt.profile, profile);
+    assert_eq!(result.receipt.as_ref().unwrap().profile, profile);
     let one = |denial: &palisade_protocol::Denial| {
         let (right, _) = denial.rule.split_once(": ").unwrap_or((&denial.rule, ""));
         (right.to_owned(), denial.target.clone())
@@ -270,7 +270,7 @@ fn a_port_that_would_be_refused_is_connected_to_and_what_no_base_opens_is_not() 
         let result = done(&sandbox, &connect(wider));
         assert_eq!(would_be_of("alone", &result), expected, "{mode:?}");
         base.accept().expect("the connection to the host's loopback");
-        let would = &result.receipt.observed.as_ref().unwrap().would_refuse[0];
+        let would = &result.receipt.as_ref().unwrap().observed.as_ref().unwrap().would_refuse[0];
         assert_eq!(would.layer, "network");
         assert!(would.remedy.contains(&format!("add {wider} to net.ports")), "{would:?}");
         let nobody = shut.accept().err().map(|error| error.kind());
@@ -358,7 +358,7 @@ fn the_same_profile_enforced_refuses_the_same() {
         ] {
             let result = sandbox.bash(&line);
             assert!(!result.success && result.stdout.is_empty(), "{mode:?}: {line}");
-            assert_eq!(result.receipt.observed, None);
+            assert_eq!(result.receipt.as_ref().unwrap().observed, None);
         }
         assert!(!open.exists() && !world.workspace().join("made").exists(), "{mode:?}");
         assert!(sandbox.bash("true").success);

@@ -358,7 +358,7 @@ fn always_in_a_transaction_nothing_is_asked_first() {
         assert_eq!(result.stdout, "gone\n", "{mode:?}: {:?}", result.error);
         assert_eq!(result.error.unwrap().code, ErrorCode::Denied);
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\n"), "{mode:?}");
-        assert_eq!(result.receipt.guard, Guard::Transaction);
+        assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Transaction);
         desk.attach();
         let (result, asked) = desk.bash("rm b.txt", approve);
         assert!(result.success, "{:?}", result.error);
@@ -375,7 +375,11 @@ fn what_is_known_to_destroy_is_asked_about_by_its_effects_and_can_be_undone() {
         let (result, asked) = desk.bash("rm b.txt", approve);
         assert!(result.success, "{:?}", result.error);
         assert_eq!(asked.iter().map(|one| one.review).collect::<Vec<_>>(), [Review::Effects]);
-        assert_eq!((desk.text("b.txt"), result.receipt.guard), (None, Guard::Auto), "{mode:?}");
+        assert_eq!(
+            (desk.text("b.txt"), result.receipt.as_ref().unwrap().guard),
+            (None, Guard::Auto),
+            "{mode:?}"
+        );
         assert!(desk.sandbox.done("undo", json!({"call_id": result.undo})).success);
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\n"), "{mode:?}");
     }
@@ -409,13 +413,16 @@ fn guards_that_hold_less_say_so() {
         let desk = filled(mode, &guarded("off"));
         let result = desk.sandbox.bash("rm b.txt; sh wipe.sh");
         assert!(result.success, "{mode:?}: {:?}", result.error);
-        assert_eq!(result.receipt.guard, Guard::Off);
+        assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Off);
         assert_eq!((desk.text("b.txt"), desk.text("d/c.txt")), (None, None), "{mode:?}");
         let desk = filled(mode, &guarded("text"));
         // A command with hidden code is not run at all.
         let result = desk.sandbox.bash("echo ran; eval \"$(cat wipe.sh)\"");
         assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?}");
-        assert_eq!((result.stdout.as_str(), result.receipt.guard), ("", Guard::Text));
+        assert_eq!(
+            (result.stdout.as_str(), result.receipt.as_ref().unwrap().guard),
+            ("", Guard::Text)
+        );
     }
 }
 
@@ -430,7 +437,7 @@ fn a_session_is_only_ever_stricter() {
             Sandbox::over(stream, Some(daemon), open)
         };
         let strict = open(Guard::Transaction).unwrap();
-        assert_eq!(strict.bash("true").receipt.guard, Guard::Transaction);
+        assert_eq!(strict.bash("true").receipt.unwrap().guard, Guard::Transaction);
         let error = open(Guard::Text).unwrap_err().to_string();
         assert!(error.contains("guard = \"text\" is laxer"), "{error}");
     }
@@ -489,9 +496,15 @@ fn without_an_overlay_commands_are_held_by_their_text() {
         assert_eq!(result.error.as_ref().unwrap().code, ErrorCode::Denied, "{mode:?}: {result:?}");
         // It was not run at all.
         assert_eq!(result.stdout, "", "{mode:?}");
-        assert_eq!(result.receipt.guard, Guard::Text, "{mode:?}");
-        let degraded: Vec<&str> =
-            result.receipt.degraded.iter().map(|one| one.layer.as_str()).collect();
+        assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Text, "{mode:?}");
+        let degraded: Vec<&str> = result
+            .receipt
+            .as_ref()
+            .unwrap()
+            .degraded
+            .iter()
+            .map(|one| one.layer.as_str())
+            .collect();
         assert!(degraded.contains(&"transaction"), "{mode:?}: {degraded:?}");
         assert!(world.workspace().join("keep").exists());
         // A command whose text is understood runs.

@@ -69,7 +69,7 @@ fn an_unguarded_directory_is_named_read_only_for_readers_and_changed_at_once() {
         // Every receipt names what the key does, and nothing else.
         let named = [beside.as_os_str().as_bytes(), b"/srv/not-on-this-host"];
         let named = named.map(|path| RawPath(path.to_vec()));
-        assert_eq!(result.receipt.unguarded, named, "{mode:?}");
+        assert_eq!(result.receipt.as_ref().unwrap().unguarded, named, "{mode:?}");
 
         // The transaction: it is changed at once, also where nothing else counts.
         let own = world.workspace().join("own");
@@ -77,7 +77,7 @@ fn an_unguarded_directory_is_named_read_only_for_readers_and_changed_at_once() {
         let result = sandbox.bash(&format!("python3 -c '{line}'; echo new > {at}/new"));
         assert_eq!(result.route, Some(Route::Transaction), "{mode:?}: {result:?}");
         assert_eq!(refused(&result), ErrorCode::Denied, "{mode:?}: {result:?}");
-        assert_eq!(result.receipt.unguarded, named, "{mode:?}");
+        assert_eq!(result.receipt.as_ref().unwrap().unguarded, named, "{mode:?}");
         assert_eq!(read(&own).as_deref(), Some("own\n"), "{mode:?}");
         assert_eq!(read(&beside.join("new")).as_deref(), Some("new\n"), "{mode:?}");
 
@@ -105,7 +105,10 @@ fn a_directory_in_a_workspace_that_is_only_read_is_unguarded_too() {
         let result = sandbox.bash("echo new > out/new");
         assert!(result.success, "{mode:?}: {result:?}");
         assert_eq!(read(&out.join("new")).as_deref(), Some("new\n"), "{mode:?}");
-        assert_eq!(result.receipt.unguarded, [RawPath(out.as_os_str().as_bytes().to_vec())]);
+        assert_eq!(
+            result.receipt.as_ref().unwrap().unguarded,
+            [RawPath(out.as_os_str().as_bytes().to_vec())]
+        );
         let result = sandbox.bash("echo ran; rm out/keep");
         assert_eq!(refused(&result), ErrorCode::Denied, "{mode:?}: {result:?}");
         assert_eq!(result.stdout, "", "{mode:?}");
@@ -144,7 +147,8 @@ fn a_directory_of_fs_write_is_only_in_a_session_without_a_guard() {
         assert!(result.success, "{mode:?}: {result:?}");
         assert_eq!(read(&beside.join("a")), None, "{mode:?}");
         // Nothing is guarded, and the receipt says that.
-        assert_eq!((result.receipt.guard, result.receipt.unguarded), (Guard::Off, vec![]));
+        let receipt = result.receipt.unwrap();
+        assert_eq!((receipt.guard, receipt.unguarded), (Guard::Off, vec![]));
     }
 }
 
@@ -180,9 +184,12 @@ fn a_mount_in_the_workspace_refuses_what_must_have_transactions_and_is_named_els
         let sandbox = opened(&world, open());
         let result = sandbox.bash("echo made > made");
         assert!(result.success, "{mode:?}: {result:?}");
-        assert_eq!((result.route, result.receipt.guard), (Some(Route::Direct), Guard::Text));
+        assert_eq!(
+            (result.route, result.receipt.as_ref().unwrap().guard),
+            (Some(Route::Direct), Guard::Text)
+        );
         let of = |one: &&palisade_protocol::Degraded| one.layer == "transaction";
-        let why = &result.receipt.degraded.iter().find(of).unwrap().why;
+        let why = &result.receipt.as_ref().unwrap().degraded.iter().find(of).unwrap().why;
         assert!(why.ends_with(&named), "{mode:?}: {why}");
         // The control: without a mount there is a session, and a transaction from its first command.
         world.add_profile("plain", &profile_with(&[]));
@@ -219,7 +226,7 @@ fn no_command_runs_without_a_transaction_once_there_was_one() {
             set_mode(0o755);
             for result in &later {
                 assert_ne!(result.route, Some(Route::Direct), "{mode:?} {guard:?}: {result:?}");
-                assert_eq!(result.receipt.guard, guard, "{mode:?}: {result:?}");
+                assert_eq!(result.receipt.as_ref().unwrap().guard, guard, "{mode:?}: {result:?}");
                 assert!(!result.success, "{mode:?} {guard:?}: {result:?}");
             }
             if mode == Mode::System {
@@ -266,7 +273,7 @@ fn mounts_of_the_host_refuse_what_must_have_transactions() {
         let sandbox = mounted(&world, &own, Guard::Auto).unwrap();
         let result = sandbox.bash("echo made > made");
         assert!(result.success, "{mode:?}: {result:?}");
-        assert_eq!(result.receipt.guard, Guard::Text, "{mode:?}: {result:?}");
+        assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Text, "{mode:?}: {result:?}");
 
         // Overlays can not be stacked three high: a file system that can not be below another.
         // The lowest is in memory, whatever the test's own directory is on.
@@ -296,6 +303,6 @@ fn mounts_of_the_host_refuse_what_must_have_transactions() {
         let sandbox = mounted(&world, &lines, Guard::Auto).unwrap();
         let result = sandbox.bash("echo more > more; cat in/x");
         assert_eq!(result.stdout, "x\n", "{mode:?}: {result:?}");
-        assert_eq!(result.receipt.guard, Guard::Text, "{mode:?}: {result:?}");
+        assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Text, "{mode:?}: {result:?}");
     }
 }

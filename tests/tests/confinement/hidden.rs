@@ -330,7 +330,8 @@ fn what_can_not_be_held_is_refused_unless_it_may_be_missing() {
     };
     let why = session("names").err().map(|error| error.to_string()).unwrap_or_default();
     let result = session("optional").unwrap().bash("echo fine");
-    let degraded: Vec<_> = result.receipt.degraded.iter().map(|one| one.layer.clone()).collect();
+    let degraded: Vec<_> =
+        result.receipt.as_ref().unwrap().degraded.iter().map(|one| one.layer.clone()).collect();
     assert!(why.contains("mounted\" is a mount in it"), "{why}");
     assert_eq!(result.stdout, "fine\n", "{result:?}");
     assert!(degraded.contains(&"hide".to_owned()), "{degraded:?}");

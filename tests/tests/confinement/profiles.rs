@@ -250,7 +250,7 @@ fn a_result_names_the_profile_and_the_filter_that_held() {
         world.add_profile("mine", text);
         let sandbox = world.open_with("mine");
         let result = sandbox.bash("true");
-        let receipt = &result.receipt;
+        let receipt = result.receipt.as_ref().unwrap();
         let digest = Profile::parse("mine", text).unwrap().digest().to_owned();
         assert_eq!((receipt.profile.as_str(), &receipt.profile_digest), ("mine", &digest));
         let filter = receipt.seccomp.as_ref().unwrap();

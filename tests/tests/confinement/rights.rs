@@ -416,7 +416,8 @@ fn a_workspace_of_another_group_has_transactions_and_keeps_its_group() {
 for name in ['made', 'sub/deep/made']: open(name, 'w').write('new')";
         let result = stage.sandbox.bash(&format!("python3 -c \"{line}\""));
         assert!(result.success, "{mode_of:?}: {result:?}");
-        let missing: Vec<_> = result.receipt.degraded.iter().map(|less| &less.layer).collect();
+        let missing: Vec<_> =
+            result.receipt.as_ref().unwrap().degraded.iter().map(|less| &less.layer).collect();
         assert!(!missing.contains(&&"transaction".to_owned()), "{mode_of:?}: {missing:?}");
         // It was asked about: what it did was held back until then.
         assert!(result.checkpoint.is_some(), "{mode_of:?}: {result:?}");

@@ -165,7 +165,7 @@ fn with_the_profiles_leave_every_result_says_what_is_missing() {
         sandbox.call("read_file", json!({"path": "not there"})),
     ];
     for result in &results {
-        assert_says_what_is_missing(&result.receipt);
+        assert_says_what_is_missing(result.receipt.as_ref().unwrap());
     }
     let success: Vec<_> = results.iter().map(|result| result.success).collect();
     assert_eq!(success, [true, false, true, true, true, false]);

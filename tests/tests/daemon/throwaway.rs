@@ -126,7 +126,7 @@ fn an_ordinary_users_daemon_refuses() {
     assert_refused();
     // The control: it serves whoever is content with their own.
     let world = World::new(Mode::User);
-    let receipt = world.open().bash("true").receipt;
+    let receipt = world.open().bash("true").receipt.unwrap();
     assert_eq!((receipt.uid, receipt.for_uid), (Mode::User.uid(), None));
 }
 
@@ -148,7 +148,7 @@ fn sessions_of_one_user_share_nothing() {
     let Some(house) = House::new(8) else { return };
     let (one, two) = (house.open(UNASKED), house.open(UNASKED));
     let uids = [&one, &two].map(|sandbox| {
-        let receipt = sandbox.bash("true").receipt;
+        let receipt = sandbox.bash("true").receipt.unwrap();
         assert_eq!((receipt.for_uid, receipt.gid), (Some(ORDINARY), receipt.uid));
         assert_eq!(receipt.groups, Vec::<u32>::new());
         let uid = receipt.uid;
@@ -224,7 +224,10 @@ fn what_a_session_writes_is_its_users() {
         // In a transaction, but for the first.
         let made =
             sandbox.bash("umask 027; mkdir d; echo x > d/f; echo more >> secret; ln -s f d/l");
-        assert!(made.success && made.receipt.for_uid == Some(ORDINARY), "{made:?}");
+        assert!(
+            made.success && made.receipt.as_ref().unwrap().for_uid == Some(ORDINARY),
+            "{made:?}"
+        );
         let committed = palisade_client::ChangeSet::of(&made).map(|set| set.committed);
         assert_eq!(committed, (profile != UNASKED).then_some(true), "{made:?}");
         assert_eq!(house.owned("d"), (ORDINARY, ORDINARY, 0o750));
@@ -257,10 +260,10 @@ fn what_a_session_writes_is_its_users() {
         assert_eq!(house.owned("d/g"), (ORDINARY, ORDINARY, 0o640));
         assert!(!house.place.workspace().join("secret").exists());
         // Another session of the same user's, with another uid, takes it back.
-        let uid = sandbox.bash("true").receipt.uid;
+        let uid = sandbox.bash("true").receipt.unwrap().uid;
         drop(sandbox);
         let sandbox = house.open(profile);
-        assert_ne!(sandbox.bash("true").receipt.uid, uid);
+        assert_ne!(sandbox.bash("true").receipt.unwrap().uid, uid);
         for call in [deleted, edited, written] {
             let result = sandbox.call("undo", json!({"call_id": call}));
             assert!(result.success, "{:?}", result.error);
@@ -354,7 +357,9 @@ fn what_is_somebody_elses_stays_theirs() {
     house.world.configure(&uids);
     house.daemon.signal(Signal::HUP);
     until("it is reloaded", || {
-        house.try_open("beside").is_ok_and(|own| own.bash("true").receipt.for_uid.is_none())
+        house
+            .try_open("beside")
+            .is_ok_and(|own| own.bash("true").receipt.unwrap().for_uid.is_none())
     });
     let own = house.open("beside");
     own.holds(&[(&format!("read:{}", at(&reading, "closed")), "ok")]);
@@ -404,8 +409,8 @@ fn when_all_are_taken_another_has_to_wait() {
         next.is_some()
     });
     assert_eq!(processes::marked(&mark).len(), 0);
-    assert_eq!(next.expect("a session").bash("true").receipt.uid, house.first + 1);
-    assert_eq!(one.bash("true").receipt.uid, house.first);
+    assert_eq!(next.expect("a session").bash("true").receipt.unwrap().uid, house.first + 1);
+    assert_eq!(one.bash("true").receipt.unwrap().uid, house.first);
 }
 
 #[test]
@@ -421,16 +426,16 @@ fn without_a_range_it_is_refused_and_the_role_is_for_whom_it_names() {
     let (first, range) = range(4);
     let text = format!("session_uids = \"{range}\"\n[roles]\nthrowaway = [\"uid:{ORDINARY}\"]\n");
     let house = House::configured(first, &text, |_, _| {});
-    let receipt = house.open(UNASKED).bash("true").receipt;
+    let receipt = house.open(UNASKED).bash("true").receipt.unwrap();
     assert_eq!((receipt.uid, receipt.for_uid), (first, Some(ORDINARY)));
     // Root is not named.
     let open = Open::new(house.world.workspace()).profile(UNASKED);
     let roots = Sandbox::over(house.daemon.connect(Mode::System), None, open).unwrap();
-    let receipt = roots.bash("true").receipt;
+    let receipt = roots.bash("true").receipt.unwrap();
     assert_eq!((receipt.uid, receipt.for_uid), (0, None));
     // The operators' view, and the records.
     let sandbox = house.open(UNASKED);
-    let uid = sandbox.bash("true").receipt.uid;
+    let uid = sandbox.bash("true").receipt.unwrap().uid;
     let listed = Command::new(binary("palisade"))
         .args(["sessions", "--json", "--operator-socket"])
         .arg(&house.daemon.operators)
@@ -527,7 +532,7 @@ fn a_file_system_that_can_not_be_mapped_is_refused_by_name() {
     let sandbox = mounted(&world, &tmpfs).unwrap();
     let result = sandbox.bash("id -u > whose; echo x > in/x; stat -c %u in/x");
     assert!(result.success, "{result:?}");
-    let receipt = result.receipt.clone();
+    let receipt = result.receipt.clone().unwrap();
     assert_eq!(receipt.for_uid, Some(0), "{result:?}");
     until("it is written", || {
         fs::read_to_string(world.workspace().join("whose")).is_ok_and(|t| t.ends_with('\n'))

@@ -56,7 +56,7 @@ fn assert_unknown(sandbox: &Sandbox, mode: Mode) {
     let result = sandbox.bash("mkdir /run/x; false");
     assert!(result.stderr.contains("Permission denied"), "{mode:?}: {}", result.stderr);
     assert_eq!(result.denials, [], "{mode:?}");
-    let unknown: Vec<_> = result.receipt.unrecorded.iter().collect();
+    let unknown: Vec<_> = result.receipt.as_ref().unwrap().unrecorded.iter().collect();
     let layers: Vec<_> = unknown.iter().map(|unknown| unknown.layer.as_str()).collect();
     assert_eq!(layers, ["landlock", "seccomp"], "{mode:?}");
     for unknown in unknown {
@@ -73,7 +73,7 @@ fn refused(sandbox: &Sandbox, attempt: &str, answer: &str) -> CallResult {
     let result = sandbox.bash(&format!("./probe {attempt}; exit 3"));
     assert_eq!(result.stdout, format!("{attempt}={answer}\n"), "{}", result.stderr);
     assert_eq!(result.exit_code, Some(3), "{attempt}");
-    assert_eq!(result.receipt.unrecorded, [], "{attempt}");
+    assert_eq!(result.receipt.as_ref().unwrap().unrecorded, [], "{attempt}");
     result
 }
 
@@ -352,7 +352,7 @@ fn a_record_is_told_to_its_own_call_and_folded() {
         let result = one_.bash(many);
         assert_eq!(targets(&result), ["/run", "/run"]);
         assert!(result.denials[0].rule.ends_with(", 100 times"), "{}", result.denials[0].rule);
-        assert_eq!(result.receipt.unrecorded, []);
+        assert_eq!(result.receipt.as_ref().unwrap().unrecorded, []);
     });
 }
 
@@ -424,7 +424,8 @@ fn records_that_stop_coming_are_missed_and_said_to_be() {
     let result = sandbox.bash("mkdir /run/x; exit 1");
     audit.resume();
     assert_eq!(result.denials, []);
-    let missing: Vec<_> = result.receipt.unrecorded.iter().map(|one| one.layer.as_str()).collect();
+    let missing: Vec<_> =
+        result.receipt.as_ref().unwrap().unrecorded.iter().map(|one| one.layer.as_str()).collect();
     // It is known by then, or by the time that the call has ended, that audit was turned off.
     assert_eq!(missing[..2], ["landlock", "seccomp"]);
     // Whoever opens a session finds out that they come again.

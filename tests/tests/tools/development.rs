@@ -183,7 +183,7 @@ fn cargo_of_a_toolchain_that_the_profile_grants_builds() {
         // Nobody is there to be asked: what it builds in transactions counts as it is.
         world.add_profile("rust", &text);
         let sandbox = world.open_with("rust");
-        assert_eq!(sandbox.bash("true").receipt.guard, Guard::Auto);
+        assert_eq!(sandbox.bash("true").receipt.unwrap().guard, Guard::Auto);
         assert_eq!(sandbox.ok("command -v cargo"), format!("{}/bin/cargo\n", root.display()));
         build_a_crate(&world, &sandbox);
         diagnose_a_crate(&world, &sandbox);

@@ -1,8 +1,11 @@
 //! The expectations of agent frameworks of a file system and of calls: `stat` and `realpath`, error
 //! numbers, limits told at the start, argument names that models use, and who ended a call.
 
-use palisade_protocol::{CallOverview, CallResult, CallStage, ErrorCode};
-use palisade_tests::{Desk, Mode, Sandbox, UNASKED, World, data, profile_never_asking};
+use palisade_protocol::{CallOptions, CallOverview, CallResult, CallStage, ErrorCode, Reply};
+use palisade_tests::{
+    Desk, Mode, Sandbox, UNASKED, World, data, profile_never_asking,
+    raw::{DIALECTS, Raw, call, open},
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -202,6 +205,36 @@ fn a_session_says_its_limits_when_it_opens() {
         assert_eq!((limits.output_bytes, limits.file_bytes), (100 << 10, 64 << 20));
         assert_eq!((limits.jobs, limits.parallel), (16, 8));
     });
+}
+
+/// A result names its receipt by a digest, and repeats it only if it is another one or asked for.
+#[test]
+fn a_result_has_the_receipt_by_its_digest() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let daemon = world.daemon();
+        for dialect in DIALECTS {
+            let mut raw = Raw::greeted(daemon.connect(mode), dialect);
+            let Reply::Opened(opened) = raw.ask(open(&world.workspace(), "workspace")) else {
+                panic!("not opened")
+            };
+            let result = raw.result("bash", &json!({"command": "true"}));
+            assert_eq!((result.receipt.is_none(), opened.receipt_digest.len()), (true, 16));
+            assert_eq!(result.receipt_digest, opened.receipt_digest, "{mode:?}");
+            let options = CallOptions { receipt: true, ..CallOptions::default() };
+            let whole = raw.ask(call("bash", &json!({"command": "true"}), options));
+            let Reply::Result(whole) = whole else { panic!("{whole:?}") };
+            assert_eq!(whole.receipt.as_deref(), Some(&opened.receipt), "{mode:?}");
+            let size = |result: &CallResult| serde_json::to_string(result).unwrap().len();
+            let (short, long) = (size(&result), size(&whole));
+            println!("a result of `true` has {short} bytes of JSON, {long} with its receipt");
+            assert!(short * 2 < long, "{mode:?}: {short} and {long}");
+        }
+        // The client's library fills it in.
+        let sandbox = world.open();
+        let filled = sandbox.bash("true").receipt;
+        assert_eq!(filled.as_deref(), Some(sandbox.session.receipt()), "{mode:?}");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Mcp {
     }
 
     /// Starts a server that uses this daemon, with the profile that asks for nothing.
-    fn over(world: &World, daemon: &Daemon, arguments: &[&str]) -> Self {
+    pub(crate) fn over(world: &World, daemon: &Daemon, arguments: &[&str]) -> Self {
         let socket = daemon.socket.to_str().unwrap();
         let mut all = vec!["--socket", socket, "--profile", UNASKED];
         all.extend(arguments);

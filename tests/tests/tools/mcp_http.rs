@@ -172,10 +172,13 @@ fn only_clients_with_the_token_are_served_on_loopback() {
         assert_eq!(server.bash(&headers, "echo one > made; cat made"), "one\n[exit 0]", "{mode:?}");
         let made = world.workspace().join("made");
         assert_eq!(fs::read_to_string(&made).unwrap(), "one\n");
-        // All clients share one session.
-        assert_eq!(server.bash(&headers, "cd /tmp"), "[exit 0]");
+        // Each client has its own session, with its own directory and /tmp.
+        assert_eq!(server.bash(&headers, "cd /tmp; echo mine > /tmp/mine"), "[exit 0]");
         let other = server.initialize(&bearer());
-        assert_eq!(server.bash(&other, "pwd"), "/tmp\n[exit 0]", "{mode:?}");
+        let at = format!("{}\n[exit 0]", world.workspace().display());
+        assert_eq!(server.bash(&other, "pwd"), at, "{mode:?}");
+        assert_eq!(server.bash(&other, "ls /tmp | grep -c mine"), "0\n[exit 1]", "{mode:?}");
+        assert_eq!(server.bash(&headers, "pwd; cat mine"), "/tmp\nmine\n[exit 0]", "{mode:?}");
 
         let own = |removed: &str| headers.replace(removed, "");
         let spoof = |line: &str| format!("{headers}{line}\r\n");

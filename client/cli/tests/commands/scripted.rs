@@ -51,6 +51,7 @@ impl Daemon {
                     session: "s1".parse().unwrap(),
                     workspace: open.workspace,
                     receipt: Receipt::default(),
+                    receipt_digest: String::new(),
                     token: None,
                     grace_ms: 0,
                     limits: limits(),
@@ -262,7 +263,7 @@ fn a_deadline_is_124() {
 #[test]
 fn a_missing_layer_is_always_told() {
     let mut degraded = result();
-    degraded.receipt.degraded = vec![palisade_protocol::Degraded {
+    degraded.receipt.as_mut().unwrap().degraded = vec![palisade_protocol::Degraded {
         layer: "limits".to_owned(),
         why: "no cgroup".to_owned(),
     }];

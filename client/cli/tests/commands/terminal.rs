@@ -286,9 +286,10 @@ impl Own {
         let Envelope { id, request } = agent.next().unwrap();
         let Request::Open(open) = request else { panic!("{request:?}") };
         let (session, receipt) = ("s-1".parse().unwrap(), Receipt::default());
-        let (token, grace_ms) = (None, 0);
+        let (receipt_digest, token, grace_ms) = (String::new(), None, 0);
         let (workspace, limits) = (open.workspace, Default::default());
-        let opened = Opened { session, workspace, receipt, token, grace_ms, limits };
+        let opened =
+            Opened { session, workspace, receipt, receipt_digest, token, grace_ms, limits };
         agent.reply(id, Reply::Opened(Box::new(opened)));
         let Envelope { id: call, request } = agent.next().unwrap();
         assert!(matches!(request, Request::Call(_)), "{request:?}");

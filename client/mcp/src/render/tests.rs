@@ -87,7 +87,8 @@ fn a_long_output_is_cut_in_the_text_and_in_the_facts() {
 #[test]
 fn what_is_different_is_always_said() {
     let mut other = result();
-    other.receipt.degraded = vec![Degraded { layer: "uts".to_owned(), why: "not here".to_owned() }];
+    let degraded = vec![Degraded { layer: "uts".to_owned(), why: "not here".to_owned() }];
+    other.receipt = Some(Box::new(Receipt { degraded, ..Receipt::default() }));
     other.timed_out = true;
     let around = Circumstances { continuity: Continuity::Renewed, is_given_up: true, ..USUAL };
     let said = text(&render(&other, around, 30_000));

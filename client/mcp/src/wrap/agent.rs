@@ -3,10 +3,13 @@
 use super::message::{MAX_MESSAGE, RpcError, RpcMessage};
 use crate::lines::{InputLine, LineReader};
 use serde_json::{Map, Value, json};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex as StdMutex, PoisonError},
+};
 use tokio::{
     io::{AsyncWriteExt as _, Stdin, Stdout},
-    sync::{Mutex, mpsc},
+    sync::{Mutex, mpsc, oneshot},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,29 +27,68 @@ pub(super) struct AgentRequest {
     pub(super) cancelled: CancellationToken,
 }
 
-/// The agent's end of the output.
+/// The answer to a request.
+pub(super) type AgentAnswer = Result<Value, RpcError>;
+
+/// The way of messages to the agent.
 #[derive(Debug)]
-pub(super) struct AgentWriter {
-    output: Mutex<Stdout>,
+pub(super) enum AgentWriter {
+    /// To the agent, as lines of standard output.
+    Lines(Mutex<Stdout>),
+    /// To the requests of this process, by their numbers.
+    Inner(StdMutex<HashMap<u64, oneshot::Sender<AgentAnswer>>>),
 }
 
 impl AgentWriter {
     pub(super) fn new() -> Self {
-        Self { output: Mutex::new(tokio::io::stdout()) }
+        Self::Lines(Mutex::new(tokio::io::stdout()))
+    }
+
+    /// Makes one for requests of this process.
+    pub(super) fn inner() -> Self {
+        Self::Inner(StdMutex::default())
+    }
+
+    /// Returns the answer to a request of this process, when it comes.
+    pub(super) fn expect(&self, id: u64) -> oneshot::Receiver<AgentAnswer> {
+        let (sender, answer) = oneshot::channel();
+        if let Self::Inner(waiting) = self {
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        }
+        answer
+    }
+
+    /// Drops the answer to a request of this process.
+    pub(super) fn forget(&self, id: u64) {
+        if let Self::Inner(waiting) = self {
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        }
     }
 
     /// Sends a message. An agent that does not read any more is noticed by the end of its input.
+    /// Requests of this process need no news of their progress.
     pub(super) async fn send(&self, message: &RpcMessage) {
+        let Self::Lines(output) = self else { return };
         let line = message.to_line();
-        let mut output = self.output.lock().await;
+        let mut output = output.lock().await;
         if output.write_all(line.as_bytes()).await.is_ok() {
             output.flush().await.unwrap_or_default();
         }
     }
 
     /// Answers a request.
-    pub(super) async fn answer(&self, id: Value, outcome: Result<Value, RpcError>) {
-        self.send(&RpcMessage::Response { id, outcome }).await;
+    pub(super) async fn answer(&self, id: Value, outcome: AgentAnswer) {
+        match self {
+            Self::Lines(_) => self.send(&RpcMessage::Response { id, outcome }).await,
+            Self::Inner(waiting) => {
+                let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let waiting = id.as_u64().and_then(|id| waiting.remove(&id));
+                if let Some(waiting) = waiting {
+                    // Whoever waited may be gone.
+                    waiting.send(outcome).unwrap_or_default();
+                }
+            }
+        }
     }
 }
 

@@ -19,7 +19,10 @@ use palisade_options::{
     connect::{self, Daemon},
 };
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use tokio::{
     sync::mpsc,
     task::JoinSet,
@@ -43,7 +46,11 @@ pub(super) struct ServerSetup {
     pub(super) name: String,
     pub(super) connection: Connection,
     pub(super) open: Open,
+    /// The name of the session's profile.
+    pub(super) profile: Option<String>,
     pub(super) command: Vec<String>,
+    /// Variables of the server's environment, beside the profile's.
+    pub(super) environment: BTreeMap<String, String>,
     /// The time that a request may take.
     pub(super) timeout: Duration,
 }
@@ -106,7 +113,9 @@ impl ServerLife {
         let name = setup.name.clone();
         let not_started = |why| LifeError::NotStarted { name: name.clone(), why };
         let failed = |error: Error| not_started(explain(&error));
-        let (client, daemon) = connect::connect(&setup.connection).await.map_err(failed)?;
+        let (client, daemon) = connect::connect_for(&setup.connection, setup.profile.as_deref())
+            .await
+            .map_err(failed)?;
         if let Daemon::Private(reason) = daemon
             && let Some(notice) = reason.notice()
         {
@@ -120,6 +129,10 @@ impl ServerLife {
             .typing()
             .description(format!("MCP server {name}"))
             .reason(format!("MCP server {name}: start"));
+        let started = setup
+            .environment
+            .iter()
+            .fold(started, |started, (variable, value)| started.env(variable, value));
         let result = started.await.map_err(failed)?;
         let job = match JobStatus::of(&result) {
             Some(status) if result.success => status.job,

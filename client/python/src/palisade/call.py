@@ -90,7 +90,7 @@ class Call(Awaitable[Result]):
                 raise
             finally:
                 self._stop_feeding()
-            self._result = Result.from_wire(reply, self._named)
+            self._result = Result.from_wire(reply, self._named, self._link.receipt)
         return self._result
 
     async def _chunks(self) -> AsyncIterator[Chunk]:

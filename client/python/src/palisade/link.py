@@ -6,7 +6,7 @@ import asyncio
 import base64
 import collections
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from . import decode
@@ -72,6 +72,8 @@ class Link(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._adopted: dict[int, Pending] = {}
         self._lost_calls: list[int] = []
+        #: The digest of the session's receipt, and the receipt.
+        self.receipt: tuple[str, Mapping[str, Any]] = ("", {})
         #: Whether the connection was reset, as by a listener that closed before it accepted.
         self.was_reset = False
         self._full: set[Stream] = set()

@@ -142,7 +142,12 @@ class Result:
     receipt: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def from_wire(cls, fields: decode.Object, named: str | None = None) -> Result:
+    def from_wire(
+        cls,
+        fields: decode.Object,
+        named: str | None = None,
+        known: tuple[str, Mapping[str, Any]] = ("", {}),
+    ) -> Result:
         wire_error = decode.optional(fields, "error", dict)
         checkpoint = decode.optional(fields, "checkpoint", dict)
         result = cls(
@@ -170,7 +175,7 @@ class Result:
             findings=tuple(decode.objects(fields, "findings")),
             denials=tuple(Denial.from_wire(one) for one in decode.objects(fields, "denials")),
             checkpoint=None if checkpoint is None else Checkpoint.from_wire(checkpoint),
-            receipt=decode.member(fields, "receipt", dict),
+            receipt=_receipt(fields, known),
         )
         if result.error is not None:
             result.error.result = result
@@ -234,6 +239,15 @@ class Result:
             f'<div style="opacity:.7">{html.escape(title)}</div>'
             f'<pre style="margin:0">{html.escape(str(self))}</pre></div>'
         )
+
+
+def _receipt(fields: decode.Object, known: tuple[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Returns a result's receipt. The daemon leaves out the one that it sent with the session."""
+    found = decode.optional(fields, "receipt", dict)
+    digest = decode.optional(fields, "receipt_digest", str)
+    if found is not None:
+        return found
+    return known[1] if digest == known[0] else {}
 
 
 def _signal(number: int) -> str:

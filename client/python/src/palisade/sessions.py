@@ -54,6 +54,7 @@ class Session:
         self.workspace = decode.path(opened, "workspace")
         #: What is enforced, as read back from the kernel.
         self.receipt: Mapping[str, Any] = decode.member(opened, "receipt", dict)
+        link.receipt = (decode.optional(opened, "receipt_digest", str) or "", self.receipt)
         #: The limits of calls.
         self.limits: Mapping[str, Any] = decode.member(opened, "limits", dict)
         self._secret = decode.optional(opened, "token", str)

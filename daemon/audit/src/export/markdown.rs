@@ -5,7 +5,7 @@ use crate::{
     decision::{Answer, Grant, Question},
     effects::{CommittedEffect, Effects},
     line::{Entry, is_control_or_invisible},
-    record::{ArchiveAct, Call, CallResult, Finding, JobEnd, Record, SessionOpen, Thinking},
+    record::{ArchiveAct, Call, CallResult, Claim, Finding, JobEnd, Record, SessionOpen, Thinking},
 };
 use std::fmt::Write as _;
 
@@ -153,6 +153,9 @@ fn call(number: u64, call: &Call, time: &str) -> String {
         note("assumptions", each(assumptions));
         note("failure scenarios", each(failure_scenarios));
         note("verdict", format!("{}: {}", span(verdict.as_str()), span(verdict_reason.as_str())));
+    }
+    for Claim { name, value } in &call.claims {
+        note("claimed by the client", format!("{}: {}", span(name.as_str()), span(value.as_str())));
     }
     text.push('\n');
     let arguments = call.arguments.value();

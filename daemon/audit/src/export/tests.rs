@@ -32,6 +32,7 @@ fn call(id: &str, arguments: &str, reason: Option<&str>) -> Record {
         dry_run: false,
         judgement: Judgement::Allow,
         thinking: None,
+        claims: Vec::new(),
         findings: vec![Finding { kind: "opaque".into(), why: "runs `x`".into() }],
     })
 }

@@ -165,7 +165,8 @@ impl ResultHeader {
             route: outcome.route,
             call_id: self.call_id,
             tool: self.tool,
-            receipt: self.receipt,
+            receipt_digest: String::new(),
+            receipt: Some(Box::new(self.receipt)),
         }
     }
 }

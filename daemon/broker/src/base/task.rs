@@ -183,6 +183,15 @@ impl Program {
     pub(crate) fn name(&self) -> String {
         self.argv.first().cloned().unwrap_or_default()
     }
+
+    /// Returns what becomes of the directory in which the program ends. The directory of a call that
+    /// names its own is only that call's.
+    pub(crate) const fn final_directory(&self) -> DirectoryPolicy {
+        match self.cwd {
+            Some(_) => DirectoryPolicy::Left,
+            None => self.directory,
+        }
+    }
 }
 
 /// The treatment of the current directory in which a program ends.

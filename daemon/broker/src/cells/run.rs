@@ -107,7 +107,7 @@ async fn followed(
 ) -> Result<FinishedProgram, CallError> {
     context.room_for_output().await?;
     let begun = begin(&program, context, deadline, via).await?;
-    let (name, directory) = (program.name(), program.directory);
+    let (name, directory) = (program.name(), program.final_directory());
     let runner = match via {
         ProgramRoute::Runners(kind) => RunnerReuse::Shared(*kind),
         ProgramRoute::Transaction(_) => RunnerReuse::Once,

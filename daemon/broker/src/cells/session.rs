@@ -2,7 +2,7 @@
 //! in the broker.
 
 pub(crate) mod authority;
-mod enforced;
+pub(crate) mod enforced;
 pub(crate) mod error;
 mod hidden_names;
 pub(crate) mod made;
@@ -47,7 +47,7 @@ use std::{
     ops::Deref,
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -76,6 +76,8 @@ enum SessionState {
 pub(crate) struct Session {
     identity: Arc<SessionIdentity>,
     receipt: Receipt,
+    /// The receipt in the reply to `open`, and its digest.
+    opening_receipt: OnceLock<(Receipt, String)>,
     guard: Guard,
     pub(crate) turns: Turns,
     pub(crate) todos: Todos,

@@ -26,6 +26,7 @@ pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) ->
     }
     let session = Arc::clone(&asked.context.session);
     let telemetry = &services.approvals.telemetry;
+    let wants_receipt = asked.call.options.receipt;
     let started = asked.started_call();
     telemetry.started(&started);
     let progress = telemetry.calls_in_progress.begin(&started);
@@ -34,8 +35,10 @@ pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) ->
         stages(services, asked, &mut docket, &progress).await.unwrap_or_else(|stopped| *stopped);
     outcome.findings.extend(session.take_findings());
     progress.at(CallStage::Reply);
-    let result = docket.close(ResultHeader { receipt: session.receipt(), ..header }.reply(outcome));
+    let mut result =
+        docket.close(ResultHeader { receipt: session.receipt(), ..header }.reply(outcome));
     telemetry.ended(&session, progress.call(), &result);
+    session.shorten_receipt(&mut result, wants_receipt);
     result
 }
 
@@ -72,7 +75,7 @@ async fn settle(
     docket: &mut CallAudit,
     due: DueCall,
 ) -> Result<ReadyCall, Box<Outcome>> {
-    let DueCall { mut cleared, turn } = due;
+    let DueCall { mut cleared, mut turn } = due;
     loop {
         let call = match cleared.still_holds().await? {
             ClearanceCheck::Holds(holding) => match holding.hold().await? {
@@ -84,6 +87,7 @@ async fn settle(
         let judged = stages::judge(services, call).await?;
         docket.note(&judged.said());
         cleared = dry::run(judged.checkpoint(services, docket).await?)?;
+        turn = stages::keep_turn(&cleared, turn).await?;
     }
 }
 

@@ -10,7 +10,10 @@ pub(crate) use execute::{effects, execute, review};
 
 use crate::{
     base::{error::CallError, outcome::Outcome, task::Task},
-    cells::{turn::Turn, why},
+    cells::{
+        turn::{Company, Turn},
+        why,
+    },
     changes::{guard::Route, transaction::unsettled::Purpose},
     pipeline::{
         cleared::{ClearedCall, JudgedCall},
@@ -101,7 +104,7 @@ pub(crate) async fn judge(
         }
         call.preview = dry::preview(&call).await?;
     }
-    call.route = gathered.route;
+    call.take_route(gathered.route);
     Ok(JudgedCall::new(call, gathered, judgement))
 }
 
@@ -111,7 +114,7 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
     let turn = match call.place.take() {
         Some(place) if !call.tool.spec.metadata.concurrency_safe => tokio::select! {
             biased;
-            turn = place.turn() => Some(turn.map_err(|_| CallError::SessionOver)?),
+            turn = place.turn(call.company()) => Some(turn),
             () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
         },
         // Requests about jobs use nothing that other calls wait for, and may themselves wait long.
@@ -126,6 +129,23 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
     };
     call.context.session.check()?;
     Ok(DueCall { cleared, turn })
+}
+
+/// Keeps the turn of a call that was judged again. If the call has to run alone now, this waits
+/// until no other one runs.
+pub(crate) async fn keep_turn(
+    cleared: &ClearedCall,
+    turn: Option<Turn>,
+) -> Result<Option<Turn>, Box<Outcome>> {
+    let call = cleared.call();
+    match (turn, call.company()) {
+        (Some(turn), Company::Alone) => tokio::select! {
+            biased;
+            turn = turn.alone() => Ok(Some(turn)),
+            () = call.cancelled() => Err(CallError::Cancelled.into()),
+        },
+        (turn, Company::Alone | Company::Shared) => Ok(turn),
+    }
 }
 
 /// Makes a cleared call ready to run. The caller has checked that nothing changed since it was

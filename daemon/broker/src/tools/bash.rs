@@ -29,8 +29,8 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "bash",
     aliases: &["Bash", "shell"],
     text: "Runs a shell command line (command) or a program without a shell (argv), confined to \
-           the workspace. The current directory persists between calls; other shell state does \
-           not. Standard input is empty unless given. Every process that the call started is \
+           the workspace. The current directory persists between calls, except for those with cwd; \
+           other shell state does not. Calls with cwd or argv may run side by side. Standard input is empty unless given. Every process that the call started is \
            killed when the call ends. Output over the limit is cut to head and tail; the full \
            output can be paged by call id. With background (or after yield_ms) it becomes a job: \
            job_output reads its output, job_kill ends it. pty runs it on a terminal.",

@@ -3,7 +3,8 @@
 use super::Session;
 use crate::cells::records::{CallWatch, LANDLOCK_RECORDS};
 use palisade_plan::{Found, Layer, Records};
-use palisade_protocol::{Degraded, Guard, Receipt};
+use palisade_protocol::{CallResult, Degraded, Guard, Receipt};
+use sha2::{Digest as _, Sha256};
 
 impl Session {
     /// Returns how `bash` is guarded; by text analysis where transactions are unavailable.
@@ -33,6 +34,28 @@ impl Session {
         }
         receipt.unrecorded = self.unrecorded();
         receipt
+    }
+
+    /// Returns the receipt that the client was told when the session was opened, and its digest.
+    pub(crate) fn opening_receipt(&self) -> &(Receipt, String) {
+        self.opening_receipt.get_or_init(|| {
+            let receipt = self.receipt();
+            let digest = digest(&receipt);
+            (receipt, digest)
+        })
+    }
+
+    /// Names a result's receipt by its digest. Leaves the receipt out if the client knows it and
+    /// has not asked for it.
+    pub(crate) fn shorten_receipt(&self, result: &mut CallResult, is_wanted: bool) {
+        let (known, known_digest) = self.opening_receipt();
+        match &result.receipt {
+            Some(receipt) if **receipt != *known => result.receipt_digest = digest(receipt),
+            Some(_) | None => {
+                result.receipt_digest.clone_from(known_digest);
+                result.receipt.take_if(|_| !is_wanted);
+            }
+        }
     }
 
     /// Starts to collect the denials of a runner's program, if they are recorded.
@@ -66,3 +89,12 @@ impl Session {
         }
     }
 }
+
+/// Returns the digest by which results refer to a receipt; empty if the receipt has no JSON form.
+pub(crate) fn digest(receipt: &Receipt) -> String {
+    let Ok(text) = serde_json::to_vec(receipt) else { return String::new() };
+    Sha256::digest(text).iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of a receipt's digest: it only tells the receipts of one session apart.
+const DIGEST_BYTES: usize = 8;

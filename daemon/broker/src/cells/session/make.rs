@@ -40,7 +40,7 @@ use palisade_protocol::{Ask, Guard, RawPath, SessionId};
 use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64},
     },
     time::{Duration, Instant},
@@ -188,6 +188,7 @@ pub(crate) async fn begin(
         memory: Mutex::default(),
         commits: tokio::sync::Mutex::default(),
         receipt,
+        opening_receipt: OnceLock::new(),
         guard,
         turns: Turns::new(profile.parallel_calls()),
         todos: Todos::default(),

@@ -82,7 +82,7 @@ impl Connection {
         let started = std::time::Instant::now();
         let session = self.session()?;
         session.calls.fetch_add(1, Ordering::Relaxed);
-        let place = session.turns.enqueue().await;
+        let place = session.turns.enqueue();
         let context = Context {
             spools: self.server.spools.clone(),
             call_id: call_id()?,

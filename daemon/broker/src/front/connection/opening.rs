@@ -3,7 +3,7 @@
 
 use super::{Connection, Next};
 use crate::{
-    cells::session::Session,
+    cells::session::{Session, enforced},
     changes::transaction::resolve,
     front::{lobby, open, wire::Reader},
 };
@@ -41,10 +41,12 @@ impl Connection {
                 }
             }
         }
+        let (receipt, receipt_digest) = session.opening_receipt().clone();
         let opened = Opened {
             session: session.id.clone(),
             workspace: session.workspace.clone(),
-            receipt: session.receipt(),
+            receipt,
+            receipt_digest,
             token: session.survival.as_ref().map(|survival| survival.token.clone()),
             grace_ms: grace_ms(&session),
             limits: limits(&session.profile),
@@ -68,10 +70,12 @@ impl Connection {
         let mut finished: Vec<RequestId> =
             session.kept.replies(calls).into_iter().map(|(id, _)| id).collect();
         finished.retain(|id| !running.contains(id));
+        let receipt = session.receipt();
         let resumed = Resumed {
             session: session.id.clone(),
             workspace: session.workspace.clone(),
-            receipt: session.receipt(),
+            receipt_digest: enforced::digest(&receipt),
+            receipt,
             grace_ms: grace_ms(&session),
             terms: terms(&session)?,
             running: running.clone(),

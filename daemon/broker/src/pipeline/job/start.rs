@@ -56,7 +56,7 @@ pub(crate) async fn yielding(
     deadline: Deadline,
     (patience, place): (Duration, JobPlace),
 ) -> Result<Outcome, CallError> {
-    let directory = program.directory;
+    let directory = program.final_directory();
     let until = Moment::now() + patience;
     let (tap, mut pieces) = mpsc::channel::<OutputPiece>(PIECES);
     let job = begin(program, &mut context, deadline, (place, Some(tap))).await?;

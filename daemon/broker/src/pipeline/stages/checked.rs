@@ -6,9 +6,14 @@ use crate::{
         attachment::Attachment,
         outcome::Outcome,
         preview::Preview,
-        task::{self, Task, ValidatedTask, WaitMode},
+        task::{self, DirectoryPolicy, Task, ValidatedTask, WaitMode},
     },
-    cells::{context::Context, session::Session, transaction::Transaction, turn::QueuePlace},
+    cells::{
+        context::Context,
+        session::Session,
+        transaction::Transaction,
+        turn::{Company, QueuePlace},
+    },
     changes::guard::{EffectsReview, Route},
     tools::Tool,
 };
@@ -97,6 +102,27 @@ impl CheckedCall {
     /// Sets another route, after the arguments were changed.
     pub(crate) fn with_route(self, route: Route) -> Self {
         Self { route, ..self }
+    }
+
+    /// Returns the company in which the call runs. A program that leaves the session's directory as
+    /// it is may run beside others like it, unless it changes the workspace directly.
+    pub(crate) fn company(&self) -> Company {
+        match (&self.validated.task, self.route) {
+            (Task::Run(program), Route::Reading | Route::Transaction(_))
+                if program.final_directory() == DirectoryPolicy::Left =>
+            {
+                Company::Shared
+            }
+            _ => Company::Alone,
+        }
+    }
+
+    /// Sets the route of the call's program, which decides in which company it runs.
+    pub(super) fn take_route(&mut self, route: Route) {
+        self.route = route;
+        if let Some(place) = &self.place {
+            place.declare(self.company());
+        }
     }
 
     /// Returns `true` if the call runs in a transaction.

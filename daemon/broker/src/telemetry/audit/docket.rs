@@ -16,7 +16,7 @@ use crate::{
     telemetry::StartedCall,
 };
 use palisade_audit::{
-    Call, CleanJson, CleanText, Finding, Hash, Judgement, Record, Thinking, Ticket,
+    Call, Claim, CleanJson, CleanText, Finding, Hash, Judgement, Record, Thinking, Ticket,
 };
 use palisade_protocol::{CallResult, Checkpoint, QuestionId, ReverseThinking, Severity, ToolName};
 use std::{sync::Arc, time::Instant};
@@ -106,6 +106,7 @@ impl CallAudit {
             judgement: Judgement::Unjudged,
             findings: Vec::new(),
             thinking: call.options.reverse_thinking.as_ref().map(thinking),
+            claims: call.options.claims.iter().map(claim).collect(),
         };
         Self {
             audit: audit.clone(),
@@ -236,6 +237,10 @@ fn noticed(findings: &[palisade_protocol::Finding]) -> Vec<Finding> {
     let (first, last) =
         (findings.iter().take(FINDINGS / 2), &findings[findings.len() - FINDINGS / 2..]);
     first.map(finding).chain([cut]).chain(last.iter().map(finding)).collect()
+}
+
+fn claim(claim: &palisade_protocol::Claim) -> Claim {
+    Claim { name: CleanText::new(&claim.name), value: CleanText::new(&claim.value) }
 }
 
 fn thinking(thinking: &ReverseThinking) -> Thinking {

@@ -99,8 +99,8 @@ impl CallEnding {
             denials: result.denials.clone(),
             observed: result
                 .receipt
-                .observed
                 .as_ref()
+                .and_then(|receipt| receipt.observed.as_ref())
                 .map_or_else(Vec::new, |observed| observed.would_refuse.clone()),
             keeps,
         }
