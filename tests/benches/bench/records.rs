@@ -48,6 +48,7 @@ fn call_record() -> Record {
         tool: "bash".into(),
         digest: Hash::of(arguments.as_bytes()),
         arguments: CleanJson::new(arguments),
+        altered: None,
         cwd: CleanText::new("/home/somebody/project"),
         reason: Some(CleanText::new("to see whether the tests pass")),
         dry_run: false,

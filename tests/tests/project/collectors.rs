@@ -37,6 +37,7 @@ fn log() -> (BTreeSet<String>, BTreeSet<String>) {
         tool: "bash".into(),
         digest: Hash::ZERO,
         arguments: CleanJson::new("{}"),
+        altered: None,
         cwd: "/".into(),
         reason: None,
         dry_run: false,

@@ -40,6 +40,7 @@ fn write(directory: &Path, bytes: u64, rotate_at: u64) -> usize {
             tool: "bash".into(),
             digest: Hash::of(arguments.as_bytes()),
             arguments: CleanJson::new(&arguments),
+            altered: None,
             cwd: "/w".into(),
             reason: None,
             dry_run: false,

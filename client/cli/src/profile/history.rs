@@ -16,7 +16,7 @@ pub(super) enum HistoryRecord {
     /// The session was opened. Reported whatever the time, even before the requested period.
     Opened(SessionOpen),
     /// A call was made in the session.
-    Call(Call),
+    Call(Box<Call>),
     /// A call ended, or the job that it had become.
     Ended(CallDenials),
 }
@@ -46,7 +46,7 @@ pub(super) fn history(
         let is_wanted = from.is_none_or(|from| sighted.entry.time >= from);
         match sighted.entry.record {
             Record::SessionOpen(open) => tell(HistoryRecord::Opened(open)),
-            Record::Call(call) if is_wanted => tell(HistoryRecord::Call(call)),
+            Record::Call(call) if is_wanted => tell(HistoryRecord::Call(Box::new(call))),
             Record::Result(end) if is_wanted => {
                 let CallResult { call_id, session, denials, observed, .. } = end;
                 tell(HistoryRecord::Ended(CallDenials { call_id, session, denials, observed }));

@@ -76,7 +76,7 @@ pub(super) struct Suggest {
 
 impl Suggest {
     pub(super) async fn perform(self) -> Result<u8, Failure> {
-        let Some(traced) = &self.trace else { return self.from_log() };
+        let Some(traced) = &self.trace else { return self.read_log() };
         let trace = rerun::trace(&self.directory, traced, &self.directories).await?;
         let set = load::files(&load::directories(&self.directories))
             .and_then(|files| load::set(&files).map_err(|error| load::bad(&error)))?;
@@ -84,7 +84,7 @@ impl Suggest {
     }
 
     /// Suggests changes from all refusals of the log.
-    fn from_log(&self) -> Result<u8, Failure> {
+    fn read_log(&self) -> Result<u8, Failure> {
         let set = self.profiles()?;
         let mut refusals = Refusals::default();
         let mut sessions: HashMap<String, (String, Scene)> = HashMap::new();
