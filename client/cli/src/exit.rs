@@ -72,7 +72,7 @@ pub(crate) fn of_code(code: ErrorCode) -> u8 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use palisade_client::{Receipt, WireError};
+    use palisade_client::WireError;
 
     pub(crate) fn result() -> CallResult {
         CallResult {

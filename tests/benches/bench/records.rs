@@ -55,6 +55,7 @@ fn call_record() -> Record {
         judgement: Judgement::Allow,
         findings: Vec::new(),
         thinking: None,
+        claims: Vec::new(),
     })
 }
 

@@ -38,6 +38,7 @@ fn log() -> (BTreeSet<String>, BTreeSet<String>) {
         digest: Hash::ZERO,
         arguments: CleanJson::new("{}"),
         altered: None,
+        claims: Vec::new(),
         cwd: "/".into(),
         reason: None,
         dry_run: false,

@@ -41,6 +41,7 @@ fn write(directory: &Path, bytes: u64, rotate_at: u64) -> usize {
             digest: Hash::of(arguments.as_bytes()),
             arguments: CleanJson::new(&arguments),
             altered: None,
+            claims: Vec::new(),
             cwd: "/w".into(),
             reason: None,
             dry_run: false,

@@ -183,6 +183,7 @@ mod tests {
             digest: Hash::of(b""),
             arguments: CleanJson::new(arguments),
             altered: None,
+            claims: Vec::new(),
             cwd: CleanText::new("/home/u/project/sub"),
             reason: None,
             dry_run: false,

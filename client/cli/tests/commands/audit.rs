@@ -19,6 +19,7 @@ fn call(id: &str, command: &str) -> Record {
         digest: Hash::of(arguments.as_bytes()),
         arguments: CleanJson::new(&arguments),
         altered: None,
+        claims: Vec::new(),
         cwd: "/w".into(),
         reason: None,
         dry_run: false,
