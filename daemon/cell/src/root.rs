@@ -48,6 +48,9 @@ pub(crate) enum RootEntry {
     Pinned,
 }
 
+/// The entries of the new root, by path.
+type RootEntries = Vec<(PathBuf, RootEntry)>;
+
 /// The maximum size of the root's own file system: directories, and the session's account files.
 const ROOT_BYTES: &str = "64m";
 
@@ -125,7 +128,7 @@ fn trusted(authority: &Authority) -> Result<Vec<u8>, StepFailure> {
 fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
-) -> Result<(Vec<(PathBuf, RootEntry)>, Option<MainRepository>), StepFailure> {
+) -> Result<(RootEntries, Option<MainRepository>), StepFailure> {
     let borrowed = BorrowedIdentity::take_for_lookup(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     let own =
