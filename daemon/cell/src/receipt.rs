@@ -71,7 +71,7 @@ impl StepPromises {
                 | Step::OverlayUsers(_)
                 | Step::Root(_)
                 | Step::Workspace(_)
-                | Step::Proc(_)
+                | Step::Proc { .. }
                 | Step::Store(_)
                 | Step::Sweep { .. }
                 | Step::Names { .. }

@@ -12,8 +12,7 @@ use crate::{
     worktree::{self, MainRepository},
 };
 use palisade_plan::{
-    Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root,
-    RunnerMounts, Tmpfs,
+    Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
     authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
     ceiling,
 };
@@ -48,6 +47,9 @@ pub(crate) enum RootEntry {
     Pinned,
 }
 
+/// The entries of the new root, by path.
+type RootEntries = Vec<(PathBuf, RootEntry)>;
+
 /// The maximum size of the root's own file system: directories, and the session's account files.
 const ROOT_BYTES: &str = "64m";
 
@@ -66,6 +68,9 @@ pub(crate) fn make(
     }
     let own = root.runs.own;
     let (mut pieces, main) = resolve_all(root, users)?;
+    if let Some(main) = &main {
+        pieces.push((worktree::RECORD.into(), RootEntry::Text(main.record())));
+    }
     if let Some(authority) = &root.authority {
         let text = trusted(authority)?;
         pieces.push((TRUSTED_CERTIFICATES.into(), RootEntry::Text(text)));
@@ -125,7 +130,7 @@ fn trusted(authority: &Authority) -> Result<Vec<u8>, StepFailure> {
 fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
-) -> Result<(Vec<(PathBuf, RootEntry)>, Option<MainRepository>), StepFailure> {
+) -> Result<(RootEntries, Option<MainRepository>), StepFailure> {
     let borrowed = BorrowedIdentity::take_for_lookup(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     let own =
@@ -496,8 +501,8 @@ fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
 }
 
 /// Gives a runner its own copy of the session's mounts, in which `/proc` shows its own processes.
-/// Returns the main repository, if the workspace is a linked worktree of git.
-pub(crate) fn own_mounts(runner: &RunnerMounts) -> Result<Option<MainRepository>, StepFailure> {
+/// Returns the main repository, if the workspace was a linked worktree of git when the session began.
+pub(crate) fn own_mounts(repository: Access) -> Result<Option<MainRepository>, StepFailure> {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)
         .map_err(StepFailure::kernel("unshare Mount"))?;
     mounts::make_private()?;
@@ -514,33 +519,36 @@ pub(crate) fn own_mounts(runner: &RunnerMounts) -> Result<Option<MainRepository>
         .map_err(StepFailure::kernel("mount /proc"))?;
     let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
     stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))?;
-    let borrowed = BorrowedIdentity::take(runner.identity)?;
-    let main = worktree::find_mounted(&runner.workspace, runner.identity);
-    borrowed.give_back()?;
-    main
+    let main = worktree::recorded()?;
+    if let Some(main) = main.as_ref().filter(|_| repository != Access::Write) {
+        make_repository_read_only(main)?;
+    }
+    Ok(main)
 }
 
-/// Makes the writable binds, and a linked worktree's main repository, read-only in a runner's own
-/// copy of the session's mounts.
-pub(crate) fn read_only(binds: &[Bind], main: Option<&MainRepository>) -> Result<(), StepFailure> {
-    let bind = |main: &MainRepository| Bind {
-        path: main.path.clone(),
-        access: Access::Write,
-        missing: MissingPath::Refuse,
+/// Makes a linked worktree's main repository read-only in a runner's own copy of the session's
+/// mounts.
+pub(crate) fn make_repository_read_only(main: &MainRepository) -> Result<(), StepFailure> {
+    let (path, missing) = (main.path.clone(), MissingPath::Refuse);
+    make_read_only(&Bind { path, access: Access::Write, missing })
+}
+
+/// Makes the writable binds read-only in a runner's own copy of the session's mounts.
+pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
+    binds.iter().try_for_each(make_read_only)
+}
+
+fn make_read_only(bind: &Bind) -> Result<(), StepFailure> {
+    let act = || StepFailure::kernel(format!("read-only {:?}", bind.path));
+    let mount = match (mounts::resolve(bind.path.as_path()), bind.missing) {
+        (Ok(mount), _) => mount,
+        (Err(Errno::NOENT | Errno::NOTDIR), MissingPath::Skip) => return Ok(()),
+        (Err(error), _) => return Err(act()(error)),
     };
-    for bind in main.map(bind).iter().chain(binds) {
-        let act = || StepFailure::kernel(format!("read-only {:?}", bind.path));
-        let mount = match (mounts::resolve(bind.path.as_path()), bind.missing) {
-            (Ok(mount), _) => mount,
-            (Err(Errno::NOENT | Errno::NOTDIR), MissingPath::Skip) => continue,
-            (Err(error), _) => return Err(act()(error)),
-        };
-        // The host has nothing at this path, and what is there now is the session's own.
-        if bind.missing == MissingPath::Skip && !mounts::is_mount(&mount).map_err(act())? {
-            continue;
-        }
-        kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::Yes)
-            .map_err(StepFailure::kernel(format!("read-only {:?}", bind.path)))?;
+    // The host has nothing at this path, and what is there now is the session's own.
+    if bind.missing == MissingPath::Skip && !mounts::is_mount(&mount).map_err(act())? {
+        return Ok(());
     }
-    Ok(())
+    kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::Yes)
+        .map_err(StepFailure::kernel(format!("read-only {:?}", bind.path)))
 }

@@ -142,8 +142,8 @@ pub fn take(
             taken.workspace = Some(root.workspace.path);
             Ok(())
         }
-        Step::Proc(runner) => {
-            taken.main = root::own_mounts(&runner)?;
+        Step::Proc { repository } => {
+            taken.main = root::own_mounts(repository)?;
             Ok(())
         }
         Step::Store(wanted) => {
@@ -161,7 +161,7 @@ pub fn take(
                 .map_err(|error| StepFailure::NotInForce(error.to_string()))?;
             Ok(())
         }
-        Step::ReadOnly(binds) => root::read_only(&binds, taken.main.as_ref()),
+        Step::ReadOnly(binds) => root::read_only(&binds),
         Step::Overlay(overlay) => {
             let ground = OverlayInputs {
                 store: taken.store.take(),

@@ -18,6 +18,10 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+/// The file in a session's root that names the main repository. Nothing in the session can change
+/// it, because its root is read-only.
+pub(crate) const RECORD: &str = "/.palisade-repository";
+
 /// The maximum size of a file that leads to another directory.
 const MOST_LINK_BYTES: u64 = 4096;
 
@@ -125,19 +129,39 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((path.get(..slash)?, path.get(slash + 1..).filter(|name| !name.is_empty())?))
 }
 
-/// Finds the main repository in the session's mounts. It counts only if it is a mount of its own,
-/// because a program can make a directory like it on a private file system.
-pub(crate) fn find_mounted(
-    workspace: &Path,
-    owner: Identity,
-) -> Result<Option<MainRepository>, StepFailure> {
-    let Some((found, common)) = find(workspace, owner)? else { return Ok(None) };
-    let is_mount =
-        mounts::is_mount(&common).map_err(StepFailure::kernel("look at the repository"))?;
-    Ok(is_mount.then_some(found))
+/// Returns the main repository that the session's root was made with. What a program writes to
+/// `.git` of the workspace later changes nothing: the repository stays where it was mounted.
+///
+/// # Errors
+/// If its mount is not there.
+pub(crate) fn recorded() -> Result<Option<MainRepository>, StepFailure> {
+    let text = match std::fs::read(RECORD) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StepFailure::kernel(format!("read {RECORD}"))(error)),
+    };
+    let main = MainRepository::of_record(&text)
+        .ok_or_else(|| StepFailure::NotInForce(format!("{RECORD} names no repository")))?;
+    let failed = || StepFailure::kernel(format!("look at the main repository {:?}", main.path));
+    let common = mounts::resolve_without_links(main.path.as_path()).map_err(failed())?;
+    match mounts::is_mount(&common).map_err(failed())? {
+        true => Ok(Some(main)),
+        false => Err(StepFailure::NotInForce(format!("{:?} is no mount", main.path))),
+    }
 }
 
 impl MainRepository {
+    /// Returns the contents of the file in the session's root that names this repository.
+    pub(crate) fn record(&self) -> Vec<u8> {
+        [self.name.as_slice(), b"\0", self.path.0.as_slice()].concat()
+    }
+
+    fn of_record(text: &[u8]) -> Option<Self> {
+        let end = text.iter().position(|byte| *byte == 0)?;
+        let (name, path) = (text.get(..end)?.to_vec(), Path(text.get(end + 1..)?.to_vec()));
+        Some(Self { path, name })
+    }
+
     /// Returns a path relative to the repository's directory; `None` if it is not inside.
     pub(crate) fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         path.strip_prefix(self.path.0.as_slice())?.strip_prefix(b"/")
@@ -197,6 +221,13 @@ mod tests {
         fs::write(tree.join(".git"), "gitdir: ../main/.git/worktrees/tree\n").unwrap();
         fs::write(main.join("worktrees/tree/gitdir"), "../../../../tree/.git\n").unwrap();
         assert_eq!(found(&tree), Some(expected));
+    }
+
+    #[test]
+    fn a_record_names_its_repository() {
+        let main = MainRepository { path: Path::from("/a b/.git"), name: b"t\xff".to_vec() };
+        assert_eq!(MainRepository::of_record(&main.record()), Some(main));
+        assert_eq!(MainRepository::of_record(b"no end"), None);
     }
 
     #[test]

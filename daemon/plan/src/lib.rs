@@ -50,8 +50,7 @@ pub use path::Path;
 pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
 pub use step::{
     DEVICES, Identity, MountRights, MountsBelow, NameServers, NoiseOverlays, Overlay, ProcView,
-    RESOLV_CONF, Resource, Rlimit, Role, Root, RunnerMounts, Runs, Step, StepError, Store, Tcp,
-    steps, watch,
+    RESOLV_CONF, Resource, Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps, watch,
 };
 
 /// Identifies the build. Processes of different builds refuse to talk to each other.

@@ -108,15 +108,6 @@ pub enum ProcView {
     Host,
 }
 
-/// The workspace as a runner finds it in the session's mounts.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct RunnerMounts {
-    /// The workspace.
-    pub workspace: Path,
-    /// The identity of the session's processes, which owns the workspace's repository.
-    pub identity: Identity,
-}
-
 /// An overlay on the workspace that receives everything a program writes there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Overlay {
@@ -248,8 +239,12 @@ pub enum Step {
     /// Create the session's root and switch to it.
     Root(Box<Root>),
     /// Give a runner its own copy of the session's mounts, with a `/proc` that shows its own
-    /// processes. If the workspace is a linked worktree of git, find its main repository there.
-    Proc(RunnerMounts),
+    /// processes.
+    Proc {
+        /// The access to the main repository, if the workspace is a linked worktree of git. Only a
+        /// transaction can tell the files that git writes there from its configuration and hooks.
+        repository: Access,
+    },
     /// Create a directory for the upper layer, before the session's mounts hide it.
     Store(Store),
     /// Delete such a directory and everything in it.
@@ -335,7 +330,7 @@ impl Step {
             Self::Mapping(_) => "mapping",
             Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
-            Self::Proc(_) => "proc",
+            Self::Proc { .. } => "proc",
             Self::Store(_) => "store",
             Self::Sweep { .. } => "sweep",
             Self::Names { .. } => "names",
@@ -416,10 +411,6 @@ pub fn steps(
         Network::Domains(_) => NameServers::Session,
         Network::None | Network::Loopback | Network::Ports(_) => NameServers::Host,
     };
-    let own_mounts = || {
-        let workspace = plan.workspace.path.clone();
-        Step::Proc(RunnerMounts { workspace, identity: runs.own })
-    };
     let mut steps = vec![Step::Detach];
     let runs_programs = matches!(role, Role::Runner | Role::Reader | Role::Transaction);
     if plan.records == Records::Read && runs_programs {
@@ -465,18 +456,20 @@ pub fn steps(
         Role::Runner => {
             steps.push(Step::EnterNamespaces(shared));
             if own_proc {
-                steps.push(own_mounts());
+                steps.push(Step::Proc { repository: Access::Read });
             }
         }
         Role::Reader => {
             require_own_mounts(own_proc)?;
-            steps.extend([Step::EnterNamespaces(shared), own_mounts()]);
+            let mounts = Step::Proc { repository: Access::Read };
+            steps.extend([Step::EnterNamespaces(shared), mounts]);
             steps.push(Step::ReadOnly(writable(plan)));
         }
         Role::Transaction => {
             let overlay = overlay(plan, facts, runs.own)?;
             require_own_mounts(own_proc)?;
-            steps.extend([Step::EnterNamespaces(shared), own_mounts()]);
+            let mounts = Step::Proc { repository: Access::Write };
+            steps.extend([Step::EnterNamespaces(shared), mounts]);
             steps.extend(names(plan));
             steps.push(Step::Overlay(overlay));
         }

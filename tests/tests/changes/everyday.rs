@@ -5,6 +5,7 @@ use palisade_tests::{
     Desk, FixtureRepository, Mode, WorkingTree, git_summary, is_denied, listed, outside,
     profile_with, report, tree, unconfined,
 };
+use serde_json::json;
 use std::{fs, path::Path};
 
 /// Lines that may be asked about, and why.
@@ -284,5 +285,23 @@ fn the_table_has_sixty_lines_and_lists_at_most_two_that_are_asked_about() {
     for (line, why) in MAY_BE_ASKED {
         let mut cases = GIT.iter().chain(&OTHER);
         assert!(cases.any(|(calls, _)| shown(calls) == line), "{line}: {why}");
+    }
+}
+
+/// Git overwrites the message of the last commit with each commit, so deleting it, as other programs
+/// for git do, needs no approval either. Undo has it.
+#[test]
+fn the_message_of_the_last_commit_may_be_deleted_and_undo_has_it() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        let make = "git init -q . && git -c user.name=x -c user.email=x@example.org \
+                    commit -q --allow-empty -m 'A message'";
+        outside(&desk.world, &desk.world.workspace(), make);
+        let result = desk.sandbox.bash("rm .git/COMMIT_EDITMSG");
+        assert!(result.success, "{:?}", result.error);
+        assert_eq!(desk.text(".git/COMMIT_EDITMSG"), None);
+        let undone = desk.sandbox.call("undo", json!({"call_id": result.undo}));
+        assert!(undone.success, "{:?}", undone.error);
+        assert_eq!(desk.text(".git/COMMIT_EDITMSG").as_deref(), Some("A message\n"));
     }
 }

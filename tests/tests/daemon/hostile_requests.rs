@@ -3,7 +3,7 @@
 
 use palisade_channel::Channel;
 use palisade_plan::{
-    Access, BUILD_ID, LaunchPlan,
+    Access, BUILD_ID, LaunchPlan, Path,
     cell::{End, FILE_CHANNELS, Run, RunReply, RunRequest, Stdin, Streams},
     codec,
     launcher::{Refusal, Reply, Request, SessionOwner},
@@ -166,6 +166,18 @@ fn a_runner_is_of_a_session_and_with_its_own_channels() {
             );
         }
         assert_eq!(refusal(Request::Transaction { session }, session, &ends[..1]), number(1));
+        let watch = |directories: &[&str]| Request::Watch {
+            session,
+            directories: directories.iter().copied().map(Path::from).collect(),
+        };
+        assert_eq!(refusal(watch(&["a"]), session, &ends[..1]), number(1));
+        let many: Vec<String> = (0..33).map(|number| number.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        for bad in [&["../x"][..], &["/etc"], &["a/../../x"], &["."], &[""], &["a//b"], &[], &many]
+        {
+            let said = refusal(watch(bad), session, &ends[..2]);
+            assert!(matches!(said, Refusal::Transaction(_)), "{bad:?}: {said:?}");
+        }
         // The last of four could be hidden names, but three channels are too many.
         assert_eq!(refusal(Request::Transaction { session }, session, &ends[..4]), number(3));
         let why = Refusal::Session("a channel is not one end of a stream socket pair".to_owned());

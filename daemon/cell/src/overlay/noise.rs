@@ -68,7 +68,8 @@ pub(super) fn lay(
     if kept == Upper::Disk {
         super::close(&layer)?;
     }
-    root::read_only(&noise.read_only, ground.main)?;
+    root::read_only(&noise.read_only)?;
+    ground.main.map_or(Ok(()), root::make_repository_read_only)?;
     for (NoiseLayers { way, .. }, merged) in directories.iter().zip(&merged) {
         let at = below(&here, way)?;
         mounts::attach(merged.as_fd(), at.as_fd(), std::path::Path::new(""))
