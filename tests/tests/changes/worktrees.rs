@@ -133,6 +133,46 @@ fn in_a_worktree_of_a_repository_elsewhere_nothing_is_lost_or_planted() {
     }
 }
 
+/// Without its link to the repository, a worktree is an ordinary directory to every later command,
+/// but the repository is still mounted.
+#[test]
+fn a_repository_is_guarded_when_the_link_to_it_is_gone() {
+    for mode in Mode::all() {
+        let mut desk = desk(mode);
+        let linked = linked(&desk, "../tree");
+        desk.move_to(&linked.tree);
+        let run = |line: &str| desk.sandbox.bash(line);
+        assert!(run("git log -1").success);
+        outside(&desk.world, &linked.tree, "mv .git gone");
+        // Each of these prepares the transaction of the next.
+        for number in 0..3 {
+            assert!(run(&format!("echo x > new-{number}")).success);
+        }
+        let hook = linked.main.join(".git/hooks/pre-commit");
+        let planted = run(&format!("echo x > {}", hook.display()));
+        assert!(!planted.success && !hook.exists(), "{mode:?}: {planted:?}");
+        // The control: without the link, the workspace itself is written as before.
+        assert!(run("echo x > last").success && linked.tree.join("last").exists());
+    }
+}
+
+#[test]
+fn without_a_transaction_the_repository_is_read_only() {
+    for mode in Mode::all() {
+        let direct =
+            [("ask = \"destructive\"", "ask = \"never\""), ("guard = \"auto\"", "guard = \"off\"")];
+        let profile = profile_with(&direct);
+        let mut desk = Desk::new(mode, &profile);
+        let linked = linked(&desk, "../tree");
+        desk.move_to(&linked.tree);
+        let hook = linked.main.join(".git/hooks/pre-commit");
+        let planted = desk.sandbox.bash(&format!("git log -1 && echo x > {}", hook.display()));
+        assert!(planted.output.contains("Read-only file system"), "{mode:?}: {planted:?}");
+        assert!(!hook.exists());
+        assert!(desk.sandbox.bash("echo x > last").success && linked.tree.join("last").exists());
+    }
+}
+
 #[test]
 fn a_worktree_inside_of_the_workspace_works_with_no_approver() {
     for mode in Mode::all() {
