@@ -53,6 +53,7 @@ fn call_record() -> Record {
         judgement: Judgement::Allow,
         findings: Vec::new(),
         thinking: None,
+        claims: Vec::new(),
     })
 }
 

@@ -188,6 +188,7 @@ mod tests {
             judgement: Judgement::Allow,
             findings: Vec::new(),
             thinking: None,
+            claims: Vec::new(),
         }
     }
 
