@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(told.code, code);
             assert!(!told.message.is_empty() && !told.hint.is_empty());
         }
-        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0, 0, 0]).is_ok());
+        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_ok());
     }
 
     #[test]

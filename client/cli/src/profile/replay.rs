@@ -190,6 +190,7 @@ mod tests {
             judgement: Judgement::Allow,
             findings: Vec::new(),
             thinking: None,
+            claims: Vec::new(),
         }
     }
 

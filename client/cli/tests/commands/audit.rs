@@ -26,6 +26,7 @@ fn call(id: &str, command: &str) -> Record {
         judgement: Judgement::Allow,
         findings: Vec::new(),
         thinking: None,
+        claims: Vec::new(),
     })
 }
 
