@@ -31,11 +31,11 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
         if head.len() == MAX_ANSWER {
             return Err(io::Error::other(format!("its answer has more than {MAX_ANSWER} bytes")));
         }
-        let byte = stream.read_u8().await.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::other("it answered nothing"),
-            _ => error,
-        });
-        head.push(byte?);
+        let mut byte = [0];
+        if stream.read(&mut byte).await? == 0 {
+            return Err(io::Error::other("it ended the connection instead of an answer"));
+        }
+        head.extend(byte);
     }
     Ok(head)
 }
