@@ -31,7 +31,11 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
         if head.len() == MAX_ANSWER {
             return Err(io::Error::other(format!("its answer has more than {MAX_ANSWER} bytes")));
         }
-        head.push(stream.read_u8().await?);
+        let mut byte = [0];
+        if stream.read(&mut byte).await? == 0 {
+            return Err(io::Error::other("it ended the connection instead of an answer"));
+        }
+        head.extend(byte);
     }
     Ok(head)
 }

@@ -60,7 +60,7 @@ async fn a_proxy_that_refuses_or_talks_nonsense_opens_nothing() {
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "wants a password"),
         (b"HTTP/1.1 2000 x\r\n\r\n", "not one of an HTTP proxy"),
         (b"SSH-2.0-x\r\n\r\n", "not one of an HTTP proxy"),
-        (b"HTTP/1.1 200", "early eof"),
+        (b"HTTP/1.1 200", "it ended the connection"),
         (&[b'x'; MAX_ANSWER + 1], "more than 8192 bytes"),
     ] {
         let proxy = Outside::new().await;

@@ -204,7 +204,7 @@ fn hosts_are_explained_compared_and_tested_by_name() {
         ("web.toml", "PACKAGES.example.:80", "allow", "only TLS and HTTP to this host may be sent"),
         ("web.toml", "a.files.example:443", "allow", "*.files.example"),
         ("web.toml", "mirror.example:8080", "allow", "anything may be sent there"),
-        ("web.toml", "mirror.example:443", "deny", "add \"mirror.example\" to net.allow"),
+        ("web.toml", "mirror.example:443", "deny", "net.allow does not include it"),
         ("web.toml", "paste.files.example:443", "deny", "net.deny has \"paste.files.example\""),
         ("web.toml", "docs.example:443", "deny", "web_fetch may get pages from it"),
         ("web.toml", "other.example:22", "deny", "add \"other.example:22\" to net.allow"),
