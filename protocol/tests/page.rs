@@ -166,6 +166,8 @@ fn the_limits_are_the_code_s() {
         ("MAX_REASON", limits::MAX_REASON as u64),
         ("MAX_NAME", limits::MAX_NAME as u64),
         ("MAX_LIST", limits::MAX_LIST as u64),
+        ("MAX_CLAIMS", limits::MAX_CLAIMS as u64),
+        ("MAX_CLAIM", limits::MAX_CLAIM as u64),
         ("MAX_KEY", limits::MAX_KEY as u64),
         ("MAX_KEYS", limits::MAX_KEYS as u64),
         ("MAX_PATH", limits::MAX_PATH as u64),

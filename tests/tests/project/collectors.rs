@@ -45,7 +45,6 @@ fn log() -> (BTreeSet<String>, BTreeSet<String>) {
         judgement: Judgement::Deny,
         findings: Vec::new(),
         thinking: None,
-        claims: Vec::new(),
     });
     let answer = Record::Answer(Answer {
         question: None,

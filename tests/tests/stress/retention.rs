@@ -48,7 +48,6 @@ fn write(directory: &Path, bytes: u64, rotate_at: u64) -> usize {
             judgement: Judgement::Allow,
             findings: Vec::new(),
             thinking: None,
-            claims: Vec::new(),
         });
         let result = Record::Result(CallResult {
             call_id: id,

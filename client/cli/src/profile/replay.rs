@@ -190,7 +190,6 @@ mod tests {
             judgement: Judgement::Allow,
             findings: Vec::new(),
             thinking: None,
-            claims: Vec::new(),
         }
     }
 

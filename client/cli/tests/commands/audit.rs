@@ -26,7 +26,6 @@ fn call(id: &str, command: &str) -> Record {
         judgement: Judgement::Allow,
         findings: Vec::new(),
         thinking: None,
-        claims: Vec::new(),
     })
 }
 
