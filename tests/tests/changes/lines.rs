@@ -1,10 +1,11 @@
 //! Shell lines at random, each with something in it that destroys a file: whatever analysis makes of
 //! a line, with nobody to approve it nothing is lost.
 
+use palisade_client::CallResult;
 use palisade_protocol::Route;
 use palisade_tests::{Desk, Dice, Mode, cases, profile_with, report, tree};
 use serde_json::json;
-use std::os::unix::fs::PermissionsExt as _;
+use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 /// Commands that destroy `victim`, or what is in it.
 const DESTROYS: [&str; 16] = [
@@ -160,6 +161,13 @@ struct Tally {
     destroyed: usize,
 }
 
+/// The time after which a line is ended. A loop whose reader has gone may run for ever.
+const TIME: Duration = Duration::from_secs(20);
+
+fn run(desk: &Desk, line: &str) -> CallResult {
+    desk.sandbox.wait(desk.sandbox.session.bash(line).timeout(TIME).into_future()).unwrap()
+}
+
 fn try_lines(mode: Mode, lines: usize, mut dice: Dice) -> Tally {
     let mut tally = Tally::default();
     let desk = Desk::new(mode, &profile_with(&[]));
@@ -169,7 +177,7 @@ fn try_lines(mode: Mode, lines: usize, mut dice: Dice) -> Tally {
     let control = Desk::new(mode, &profile_with(&[("guard = \"auto\"", "guard = \"off\"")]));
     for number in 0..lines {
         let line = line(&mut dice);
-        let result = desk.sandbox.bash(&line);
+        let result = run(&desk, &line);
         assert!(has_it(&desk), "{mode:?}: {line}\n{:?} {:?}", result.route, result.error);
         if tree(&desk.world.workspace()) != whole {
             furnish(&desk);
@@ -179,7 +187,7 @@ fn try_lines(mode: Mode, lines: usize, mut dice: Dice) -> Tally {
         tally.refused += usize::from(!result.success);
         if number % 20 == 0 {
             furnish(&control);
-            drop(control.sandbox.bash(&line));
+            drop(run(&control, &line));
             tally.controls += 1;
             tally.destroyed += usize::from(!has_it(&control));
         }

@@ -108,7 +108,7 @@ const SEES: [(&str, &[&str]); 19] = [
 /// the launcher, the programs that it starts, and what both take from the broker.
 const PRIVILEGED: [(&str, usize); 4] = [
     ("daemon/launcher/", 3300),
-    ("daemon/plan/", 4500),
+    ("daemon/plan/", 4550),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
 ];
