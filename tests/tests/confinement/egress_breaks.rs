@@ -1,7 +1,7 @@
 //! The ways in which proxies of other sandboxes were talked past, each tried from inside of a session.
 //! A server outside hears no byte of it, and the same attempt at an allowed host succeeds.
 
-use palisade_audit::ConnectionVerdict;
+use palisade_audit::{Connection, ConnectionVerdict};
 use palisade_client::{Event, Running};
 use palisade_tests::{
     Mode, NamedHosts, Place, Sandbox, WebServer, effort, named_profile, resident,
@@ -226,12 +226,13 @@ fn an_allowed_name_that_leads_inward_is_not_dialled() {
         }
         broken.assert_closed();
         // They were allowed by their names, and failed by their addresses.
-        let records = broken.hosts.connections();
-        let failed = records.iter().filter(|record| {
+        let is_failed = |record: &Connection| {
             record.verdict == ConnectionVerdict::Allow
                 && record.failure.as_ref().is_some_and(|why| why.as_str().contains("not reachable"))
+        };
+        palisade_tests::rooms::until("each of them is recorded", || {
+            broken.hosts.connections().iter().filter(|record| is_failed(record)).count() == 8 * 3
         });
-        assert_eq!(failed.count(), 8 * 3, "{mode:?}: {records:?}");
     }
 }
 

@@ -160,9 +160,10 @@ fn other_hosts_are_reached_through_the_operators_proxy_only() {
         let refused = sandbox.bash(&format!("curl {shown} http://refused.test:{http}/x"));
         let why = format!("through the proxy 127.0.0.1:{}: it refused 203.0.113.8", proxy.port);
         assert!(refused.stdout.contains(&why) && refused.stdout.ends_with(" 502"), "{refused:?}");
-        let record =
-            hosts.connections().into_iter().find(|record| record.host.as_str() == "far.test");
-        let address = record.and_then(|record| record.address);
-        assert_eq!(address.as_deref(), Some(format!("{FAR}:{http}").as_str()), "{mode:?}");
+        // The room reports a connection when it has ended.
+        let record = palisade_tests::rooms::awaited("the record of the connection", || {
+            hosts.connections().into_iter().find(|record| record.host.as_str() == "far.test")
+        });
+        assert_eq!(record.address.as_deref(), Some(format!("{FAR}:{http}").as_str()), "{mode:?}");
     }
 }
