@@ -201,9 +201,7 @@ fn main() {
         bench.memory(idle);
     }
     drop((session, client));
-    bench.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
-    let mut daemon = daemon;
-    daemon.wait().unwrap();
+    bench.end(daemon);
     let report = bench.report.into_inner();
     match request.form {
         Form::Text => {}
@@ -239,6 +237,16 @@ impl Bench {
             Client::from_stream(stream).await.unwrap()
         });
         (client, daemon)
+    }
+
+    /// Waits until a daemon whose clients were dropped has ended. Their connections are closed by
+    /// tasks, which run while the runtime does.
+    fn end(&self, mut daemon: std::process::Child) {
+        self.runtime.block_on(async {
+            while daemon.try_wait().unwrap().is_none() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
     }
 
     fn open(&self, client: &Client) -> Session {

@@ -5,6 +5,7 @@
 //! - May import: telemetry, stores, base.
 //! - Imported by: boot, front, pipeline, changes, network, approval.
 
+pub(crate) mod analysis_cache;
 pub(crate) mod analyst;
 pub(crate) mod channel;
 pub(crate) mod checkers;

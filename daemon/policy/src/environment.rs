@@ -32,7 +32,8 @@ pub enum Search {
 }
 
 impl Profile {
-    /// Builds the whole environment of a program: `NAME=value` each, sorted by name. `extra` has
+    /// Builds the whole environment of a program: `NAME=value` each, sorted by name. `path` is its
+    /// `PATH`, from [`Self::search_path`], unless the profile or the caller sets another. `extra` has
     /// the variables that the caller sets in addition.
     ///
     /// # Errors
@@ -42,17 +43,16 @@ impl Profile {
         &self,
         scene: &Scene,
         extra: &BTreeMap<String, String>,
-        search: Search,
+        path: &[u8],
     ) -> Result<Vec<Vec<u8>>, EnvironmentError> {
         let home = scene.private_home().unwrap_or(Path::new("/tmp"));
-        let path = self.search_path(scene, search)?;
         let mut variables: BTreeMap<&str, &[u8]> = BTreeMap::from([
             ("HOME", home.as_os_str().as_bytes()),
             // Text is UTF-8, and everything else is as in the C locale. `LANG` would have the same
             // effect, but programs that call `setlocale` would read a dozen files for it.
             ("LC_CTYPE", b"C.UTF-8"),
             ("LOGNAME", scene.user.as_bytes()),
-            ("PATH", &path),
+            ("PATH", path),
             ("PWD", scene.workspace.as_os_str().as_bytes()),
             ("SHELL", b"/bin/bash"),
             // With SHLVL of at least 1, bash does not assume that it is a remote shell. It then
@@ -81,10 +81,6 @@ impl Profile {
             variables.extend(trust.map(|name| (*name, TRUSTED_CERTIFICATES.as_bytes())));
         }
         variables.extend(self.settings.env.set.iter().map(|(k, v)| (k.0.as_str(), v.as_bytes())));
-        match search {
-            Search::System => drop(variables.insert("PATH", &path)),
-            Search::Whole | Search::Fixed => {}
-        }
         for (name, value) in extra {
             if let Some(why) = self.left_out(scene, name, value)? {
                 return Err(EnvironmentError::Refused { name: name.clone(), why });
@@ -148,7 +144,8 @@ impl Profile {
         }
     }
 
-    /// Returns the directories in which programs are searched for, separated by colons.
+    /// Returns the directories in which programs are searched for, separated by colons. A session
+    /// asks once, because every entry is compared with every path of the profile.
     ///
     /// # Errors
     /// If an entry with `!` is below the home and the user has no home.

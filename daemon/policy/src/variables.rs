@@ -1,6 +1,5 @@
 //! Names of environment variables, and the list of those that are never passed on. Pure: no I/O.
 
-use crate::planning::error::PlanError;
 use serde::Deserialize;
 use std::{
     path::{Component, Path},
@@ -27,9 +26,6 @@ pub enum EnvironmentError {
     /// The list of refused variables is invalid, so no variable is known to be harmless.
     #[error("the list of refused variables: {0}")]
     List(String),
-    /// A directory of `PATH` can not be resolved.
-    #[error("PATH: {0}")]
-    Path(#[from] PlanError),
 }
 
 #[derive(Deserialize)]

@@ -32,9 +32,9 @@ impl Bench {
             Ok(audit) => audit,
             Err(why) => return eprintln!("{GROUP}: not measured: {why}"),
         };
-        let (client, mut daemon) = self.deaf();
+        let (client, daemon) = self.deaf();
         let untold = self.open(&client);
-        let (other, mut second) = self.client();
+        let (other, second) = self.client();
         let told = self.open(&other);
         let workspace = self.world.workspace();
         let refused = ": > /run/x; exit 1";
@@ -66,9 +66,8 @@ impl Bench {
         self.baseline(GROUP, "the kernel alone: a refusal", &refusal);
         self.baseline(GROUP, "the kernel alone: until its record arrives", &record);
         drop((untold, client, told, other));
-        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
-        daemon.wait().unwrap();
-        second.wait().unwrap();
+        self.end(daemon);
+        self.end(second);
     }
 
     fn deaf(&self) -> (Client, Child) {

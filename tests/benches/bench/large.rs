@@ -25,7 +25,7 @@ impl Bench {
         };
         let workspace = self.world.workspace();
         prepare(&workspace, &sizes);
-        let (client, mut daemon) = self.client();
+        let (client, daemon) = self.client();
         let open = Open::new(&workspace).profile(palisade_tests::UNASKED);
         let held = self.runtime.block_on(client.open(open.guard(Guard::Transaction))).unwrap();
         let timed = |session: &Session, line: &str| {
@@ -65,8 +65,7 @@ impl Bench {
             clear();
         }
         drop((held, client));
-        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
-        daemon.wait().unwrap();
+        self.end(daemon);
         for name in ["store", "crates"] {
             fs::remove_dir_all(workspace.join(name)).unwrap();
         }

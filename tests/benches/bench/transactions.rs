@@ -1,7 +1,7 @@
 //! The cost of holding a command's effects back until they are known.
 
 use super::{Bench, Unit, bare, interleave};
-use palisade_client::{Client, Guard, Open, Session};
+use palisade_client::{Guard, Open, Session};
 use serde_json::json;
 use std::{
     fs,
@@ -32,7 +32,7 @@ enum Keep {
 impl Bench {
     /// Measures the same commands without a sandbox, in a session, and in a session's transactions.
     pub(super) fn transactions(&self, session: &Session) {
-        let (client, mut daemon) = self.client();
+        let (client, daemon) = self.client();
         let open = Open::new(self.world.workspace()).profile(palisade_tests::UNASKED);
         let held = self.runtime.block_on(client.open(open.guard(Guard::Transaction))).unwrap();
         self.small_ones("few files", session, &held);
@@ -48,11 +48,9 @@ impl Bench {
         self.small_ones("100,000 files", session, &held);
         fs::remove_dir_all(&tree).unwrap();
         self.larger_ones(session, &held);
-        drop(held);
-        self.judged_ones(session, &client);
-        drop(client);
-        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
-        daemon.wait().unwrap();
+        drop((held, client));
+        self.end(daemon);
+        self.judged_ones(session);
     }
 
     fn run(&self, session: &Session, command: &str) {
@@ -125,8 +123,9 @@ impl Bench {
 
     /// Measures the time to judge and to commit changes to files that existed before, without the
     /// time of the program itself.
-    fn judged_ones(&self, session: &Session, client: &Client) {
+    fn judged_ones(&self, session: &Session) {
         self.world.add_profile("judged", &palisade_tests::profile_with(&[]));
+        let (client, daemon) = self.client();
         let open = Open::new(self.world.workspace()).profile("judged").guard(Guard::Transaction);
         let held = self.runtime.block_on(client.open(open)).unwrap();
         self.run(
@@ -166,7 +165,8 @@ impl Bench {
             row(format!("judging {what}"), judged);
             row(format!("judging and committing {what}"), both);
         }
-        drop(held);
+        drop((held, client));
+        self.end(daemon);
         fs::remove_dir_all(self.world.workspace().join("judged")).unwrap();
     }
 

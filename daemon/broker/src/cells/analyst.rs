@@ -1,7 +1,10 @@
 //! The broker's side of the analyst, a process beside it that parses hostile shell text. If the
 //! analyst gives no answer, what the text would run counts as unknown. Runs in the broker.
 
-use crate::{base::fair::FairQueue, cells::channel::Channel};
+use crate::{
+    base::fair::FairQueue,
+    cells::{analysis_cache::AnalysisCache, channel::Channel},
+};
 use palisade_analyst::{Answered, Asked, MAX_TEXT, Patience, Process, WAIT, WORK};
 use palisade_policy::analysis::{CommandAnalysis, Kind, RawFinding};
 use palisade_programs::Program;
@@ -90,15 +93,29 @@ impl Analyst {
         }
     }
 
-    /// Analyses what a text of this user would do. If anything goes wrong, the answer is a `Hidden`
-    /// finding: not known.
-    pub(crate) async fn ask(&self, uid: u32, text: String) -> CommandAnalysis {
-        self.answer(uid, &text).await.unwrap_or_else(|why| {
-            tracing::warn!(why, "a command could not be analysed");
-            let told = format!("could not be analysed, so its effects are unknown: {why}");
-            let found = vec![RawFinding::whole(Kind::Hidden, &text, &told)];
-            CommandAnalysis { found, ..CommandAnalysis::default() }
-        })
+    /// Analyses what a text of this user would do, unless the session's cache has it. If anything
+    /// goes wrong, the answer is a `Hidden` finding: not known.
+    pub(crate) async fn ask(
+        &self,
+        uid: u32,
+        text: String,
+        cache: &AnalysisCache,
+    ) -> CommandAnalysis {
+        if let Some(known) = cache.get(&text) {
+            return known;
+        }
+        match self.answer(uid, &text).await {
+            Ok(analysis) => {
+                cache.put(text, &analysis);
+                analysis
+            }
+            Err(why) => {
+                tracing::warn!(why, "a command could not be analysed");
+                let told = format!("could not be analysed, so its effects are unknown: {why}");
+                let found = vec![RawFinding::whole(Kind::Hidden, &text, &told)];
+                CommandAnalysis { found, ..CommandAnalysis::default() }
+            }
+        }
     }
 
     async fn answer(&self, uid: u32, text: &str) -> Result<CommandAnalysis, String> {
@@ -202,7 +219,7 @@ mod tests {
         let analyst = Analyst::new(None);
         analyst.start(ExpectedCalls::Many);
         analyst.ready().await;
-        let made = analyst.ask(0, "true".to_owned()).await;
+        let made = analyst.ask(0, "true".to_owned(), &AnalysisCache::default()).await;
         assert_eq!(made.found.iter().map(|found| found.kind).collect::<Vec<_>>(), [Kind::Hidden]);
         assert_eq!(made.commands(), palisade_policy::Commands::Unknown);
     }

@@ -12,7 +12,6 @@ use crate::{
     cells::{
         channel::{Channel, ChannelError},
         context::{Context, Deadline},
-        lookup,
         output::Output,
         records::CallWatch,
         runner::{RunnerError, RunnerKind},
@@ -26,7 +25,6 @@ use palisade_plan::{
     Path,
     cell::{Run, RunReply, RunRequest},
 };
-use palisade_policy::Search;
 use std::{collections::BTreeMap, io, os::fd::OwnedFd, time::Duration};
 use tokio::sync::{mpsc, watch};
 
@@ -130,12 +128,11 @@ pub(crate) async fn begin(
     via: &mut ProgramRoute<'_>,
 ) -> Result<StartedProgram, CallError> {
     let session = &context.session;
-    let search = lookup::of(program);
     let streams = streams::wanted(program);
     let mut request = RunRequest::Run(Run {
         argv: argv(program),
-        environment: environment(program, context, search)?,
-        search: lookup::path(program, session, search)?,
+        environment: environment(program, context)?,
+        search: session.search_paths.program(program).to_vec(),
         cwd: Path(program.cwd.as_ref().map_or_else(|| session.cwd(), |cwd| session.absolute(cwd))),
         script: program.script.clone().map(String::into_bytes),
         streams,
@@ -232,11 +229,7 @@ fn argv(program: &Program) -> Vec<Vec<u8>> {
 
 /// Returns the program's environment: what the profile passes on from the daemon's own, what the call
 /// adds, and the placeholders of credentials, which no profile needs to pass on.
-fn environment(
-    program: &Program,
-    context: &Context,
-    search: Search,
-) -> Result<Vec<Vec<u8>>, CallError> {
+fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, CallError> {
     let session = &context.session;
     let mut extra: BTreeMap<String, String> = session
         .profile
@@ -247,7 +240,8 @@ fn environment(
         extra.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
     extra.extend(program.environment.clone());
-    let mut all = session.profile.environment(&session.scene, &extra, search)?;
+    let path = session.search_paths.environment(program);
+    let mut all = session.profile.environment(&session.scene, &extra, path)?;
     if let Some(inspection) = session.inspection() {
         for (name, placeholder) in &inspection.variables {
             let start = format!("{name}=");

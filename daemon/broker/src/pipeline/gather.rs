@@ -73,7 +73,7 @@ pub(crate) async fn gather(
     match task {
         Task::Run(program) => {
             *failed = unreviewed_direct_job(session, program);
-            let analysed = commands::analyse(analyst, session.uid(), program).await;
+            let analysed = commands::analyse(analyst, session, program).await;
             facts.commands = commands::started(program, &analysed);
             let looked = commands::inspect_paths(session, program, analysed.found).await?;
             (facts.findings, seen.targets) = (looked.findings, looked.targets);
@@ -85,7 +85,7 @@ pub(crate) async fn gather(
         Task::Job(_) | Task::Errand(_) | Task::Provided { .. } => {}
         Task::Check { paths } => {
             for (_, program) in programs(session, paths) {
-                let analysed = commands::analyse(analyst, session.uid(), &program).await;
+                let analysed = commands::analyse(analyst, session, &program).await;
                 facts.commands = commands::both(
                     std::mem::take(&mut facts.commands),
                     commands::started(&program, &analysed),

@@ -169,7 +169,7 @@ fn programs_find_the_certificates_of_a_session_with_rules_only() {
         let environment = set.get("mine").unwrap().environment(
             &examples::scene(),
             &std::collections::BTreeMap::new(),
-            crate::Search::Whole,
+            b"/usr/bin",
         );
         let environment = environment.unwrap();
         let is_trust = |variable: &&Vec<u8>| variable.ends_with(b"=/etc/palisade-certificates.pem");

@@ -19,14 +19,15 @@ fn scene(home: Option<&str>) -> Scene {
 
 fn with(name: &str, value: &str) -> Result<Vec<String>, EnvironmentError> {
     let extra = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-    let environment = profile().environment(&scene(Some("/home/u")), &extra, Search::Whole)?;
+    let environment = profile().environment(&scene(Some("/home/u")), &extra, b"/usr/bin")?;
     Ok(environment.into_iter().map(|v| String::from_utf8(v).unwrap()).collect())
 }
 
 #[test]
 fn the_environment_is_exactly_this() {
-    let found =
-        profile().environment(&scene(Some("/home/u")), &BTreeMap::new(), Search::Whole).unwrap();
+    let scene = scene(Some("/home/u"));
+    let path = profile().search_path(&scene, Search::Whole).unwrap();
+    let found = profile().environment(&scene, &BTreeMap::new(), &path).unwrap();
     let found: Vec<_> = found.into_iter().map(|v| String::from_utf8(v).unwrap()).collect();
     assert_eq!(
         found,
@@ -49,10 +50,10 @@ fn the_environment_is_exactly_this() {
 #[test]
 fn without_a_home_there_is_the_private_tmp() {
     for home in [None, Some("/"), Some("/usr/sbin")] {
-        let found = profile().environment(&scene(home), &BTreeMap::new(), Search::Whole).unwrap();
+        let found = profile().environment(&scene(home), &BTreeMap::new(), b"/usr/bin").unwrap();
         assert!(found.contains(&b"HOME=/tmp".to_vec()), "{home:?}");
-        let path = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_vec();
-        assert!(found.contains(&path), "{home:?}");
+        let path = profile().search_path(&scene(home), Search::Whole).unwrap();
+        assert_eq!(path, b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     }
 }
 
@@ -184,13 +185,11 @@ fn what_is_dangerous_is_left_out_and_what_is_harmless_stays() {
 #[test]
 fn what_only_reads_looks_for_programs_of_the_system_alone() {
     let of = |search| {
-        let found = profile().environment(&scene(Some("/home/u")), &BTreeMap::new(), search);
-        let found = found.unwrap();
-        let path = found.iter().find(|one| one.starts_with(b"PATH=")).unwrap();
-        String::from_utf8(path.clone()).unwrap()
+        let path = profile().search_path(&scene(Some("/home/u")), search);
+        String::from_utf8(path.unwrap()).unwrap()
     };
-    assert!(of(Search::Whole).starts_with("PATH=/home/u/.cargo/bin:"));
-    let system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    assert!(of(Search::Whole).starts_with("/home/u/.cargo/bin:"));
+    let system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     assert_eq!(of(Search::System), system);
 }
 
@@ -205,7 +204,7 @@ fn programs_are_told_of_the_proxy_unless_another_one_is_set() {
     let of = |set: &str, extra: &[(&str, &str)]| {
         let profile = Profile::parse("mine", &text(set)).unwrap();
         let extra = extra.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let found = profile.environment(&scene(None), &extra, Search::Whole).unwrap();
+        let found = profile.environment(&scene(None), &extra, b"/usr/bin").unwrap();
         let found = found.into_iter().map(|v| String::from_utf8(v).unwrap());
         found.filter(|v| v.to_lowercase().contains("proxy")).collect::<Vec<_>>()
     };
@@ -235,6 +234,6 @@ fn programs_are_told_of_the_proxy_unless_another_one_is_set() {
     assert_eq!(of("[env]\nset = { https_proxy = \"http://10.0.0.1:3128\" }\n", &[]), expected);
     assert_eq!(of("", &[("https_proxy", "http://10.0.0.1:3128")]), expected);
     let other = Profile::parse("mine", &text("").replace("domains\"\nask = true", "loopback\""));
-    let found = other.unwrap().environment(&scene(None), &BTreeMap::new(), Search::Whole).unwrap();
+    let found = other.unwrap().environment(&scene(None), &BTreeMap::new(), b"/usr/bin").unwrap();
     assert!(!found.iter().any(|v| v.to_ascii_lowercase().windows(5).any(|w| w == b"proxy")));
 }

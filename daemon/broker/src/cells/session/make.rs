@@ -9,6 +9,7 @@ use crate::{
         peer::Peer,
     },
     cells::{
+        analysis_cache::AnalysisCache,
         channel::{Channel, ChannelError},
         files::FileChannels,
         hidden_names::{HiddenNameSearch, ScanKey},
@@ -16,7 +17,7 @@ use crate::{
         job::{JobQuota, Jobs},
         kept::ReplyStore,
         launcher::{Launcher, LauncherError},
-        lookup,
+        lookup::SearchPaths,
         oom::OomCounter,
         receipt,
         runner::{RunnerKind, Runners},
@@ -108,7 +109,7 @@ pub(crate) async fn begin(
         inspection
     });
     let unguarded = profile.unguarded(&scene)?;
-    let shell_search = lookup::shell_path(profile, &scene)?;
+    let search_paths = SearchPaths::new(profile, &scene)?;
     plan.recording = match profile.observed_under() {
         Some(_) => Recording::Yes,
         None => recording,
@@ -138,7 +139,8 @@ pub(crate) async fn begin(
     };
     let mut receipt = receipt::of_session(profile, &made, &unguarded);
     let landlock_abi = receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
-    let spares = SpareShells::new(Arc::clone(&launcher), shell_search, landlock_abi);
+    let spares =
+        SpareShells::new(Arc::clone(&launcher), search_paths.shell().to_vec(), landlock_abi);
     let runners = |kind| Runners::new(Arc::clone(&launcher), number, kind, Arc::clone(&spares));
     let (runners, readers) = (runners(RunnerKind::Direct), runners(RunnerKind::Reading));
     let transactions = Transactions::new(Arc::clone(&launcher), number, Arc::clone(&spares));
@@ -191,6 +193,8 @@ pub(crate) async fn begin(
         opening_receipt: OnceLock::new(),
         guard,
         turns: Turns::new(profile.parallel_calls()),
+        analyses: AnalysisCache::default(),
+        search_paths,
         todos: Todos::default(),
         files: FileChannels::new(made.channels),
         spares,

@@ -23,15 +23,20 @@ const MOST_TARGETS: usize = 64;
 /// The longest standard input, in bytes, that is analysed; a longer one is treated as unknown.
 const MOST_INPUT: usize = 32 * 1024;
 
-/// Has the analyst analyse a program of this user, with its standard input.
-pub(super) async fn analyse(analyst: &Analyst, uid: u32, program: &Program) -> CommandAnalysis {
+/// Has the analyst analyse a program of this session, with its standard input.
+pub(super) async fn analyse(
+    analyst: &Analyst,
+    session: &Session,
+    program: &Program,
+) -> CommandAnalysis {
     let text = text(program);
     let length = text.len();
     let (before, after) = around(match program.typing {
         StdinMode::Open => Some(&Content::Attached),
         StdinMode::Closed => program.stdin.as_ref(),
     });
-    let mut analysed = analyst.ask(uid, format!("{before}{text}{after}")).await;
+    let whole = format!("{before}{text}{after}");
+    let mut analysed = analyst.ask(session.uid(), whole, &session.analyses).await;
     let back = |place: u32| {
         let place = usize::try_from(place).unwrap_or(usize::MAX).saturating_sub(before.len());
         u32::try_from(place.min(length)).unwrap_or(u32::MAX)
