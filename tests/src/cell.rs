@@ -21,10 +21,16 @@ use std::{
 /// protected, because that needs a broker.
 #[must_use]
 pub fn plan(workspace: &Path) -> LaunchPlan {
+    plan_with_home(workspace, Path::new("/home/tester"))
+}
+
+/// Returns the same plan for a user with this home.
+#[must_use]
+pub fn plan_with_home(workspace: &Path, home: &Path) -> LaunchPlan {
     let profiles = ProfileSet::new([]).expect("the built-in profiles load");
     let scene = Scene {
         workspace: workspace.to_owned(),
-        home: Some("/home/tester".into()),
+        home: Some(home.to_owned()),
         user: "tester".to_owned(),
         uid: own().uid,
         gid: own().gid,

@@ -36,7 +36,7 @@ pub use answers::{both_views, data, profile_never_asking, profile_reading, profi
 pub use bare_repository::BareRepository;
 pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
-pub use cell::{Cell, Pids, facts, own, plan, run};
+pub use cell::{Cell, Pids, facts, own, plan, plan_with_home, run};
 pub use desk::{Desk, destructive, handlers};
 pub use effort::{Dice, cases, effort, percentiles, report, resident, setting};
 pub use fixture_repository::{FixtureRepository, WorkingTree, git_summary, outside};

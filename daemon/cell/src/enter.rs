@@ -92,8 +92,12 @@ pub fn enter(beginning: Beginning) -> Result<(), EnterError> {
     given.keep.push(victim.descriptor());
     match confine(&setup, &control, &mut given) {
         Ok((promised, mut taken)) => {
-            let receipt = receipt::write(&promised, &taken)
-                .map_err(|failure| EnterError::Step { step: "receipt", failure });
+            let author = taken.git.take().map_or(Ok(()), |git| git.write_author());
+            let author = author.map_err(|failure| EnterError::Step { step: "git author", failure });
+            let receipt = author.and_then(|()| {
+                receipt::write(&promised, &taken)
+                    .map_err(|failure| EnterError::Step { step: "receipt", failure })
+            });
             match receipt {
                 Ok(receipt) => {
                     // The process keeps none of them: only the egress room accepts.

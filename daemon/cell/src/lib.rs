@@ -14,6 +14,7 @@ mod detach;
 mod enter;
 mod failure;
 mod freeze;
+mod git_author;
 mod hidden;
 mod landlock;
 mod listeners;

@@ -67,6 +67,7 @@ impl StepPromises {
                 | Step::Namespaces(_)
                 | Step::EnterNamespaces(_)
                 | Step::Loopback
+                | Step::GitConfiguration { .. }
                 | Step::Mapping(_)
                 | Step::OverlayUsers(_)
                 | Step::Root(_)

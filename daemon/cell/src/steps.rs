@@ -4,6 +4,7 @@
 use crate::{
     detach,
     failure::StepFailure,
+    git_author::{self, GitConfiguration},
     kernel, landlock, listeners, mapping, namespaces,
     overlay::{self, Layers, OverlayInputs},
     privilege,
@@ -36,6 +37,8 @@ pub struct StepResults {
     pub(crate) users: Option<OwnedFd>,
     /// The main repository of a workspace that is a linked worktree of git.
     pub(crate) main: Option<MainRepository>,
+    /// The user's configuration of git, until its author is written into the session's home.
+    pub(crate) git: Option<GitConfiguration>,
     /// The workspace, once it has been resolved.
     pub workspace: Option<Path>,
     /// A directory on the disk for an overlay, until that is mounted.
@@ -134,6 +137,10 @@ pub fn take(
         }
         Step::OverlayUsers(identity) => {
             taken.made.push(mapping::of_user(identity)?);
+            Ok(())
+        }
+        Step::GitConfiguration { home, user } => {
+            taken.git = Some(git_author::read(home, user)?);
             Ok(())
         }
         Step::Root(root) => {

@@ -157,6 +157,8 @@ pub struct LaunchPlan {
     pub sockets: Vec<Bind>,
     /// Private file systems: `/tmp`, the home, …
     pub tmpfs: Vec<Tmpfs>,
+    /// The home, if it is one of the private file systems.
+    pub home: Option<Path>,
     /// Directories in which programs are looked up. If the host does not have one, and it would be
     /// writable on a private file system, it is created empty and read-only.
     pub empty: Vec<Path>,

@@ -236,6 +236,14 @@ pub enum Step {
     /// Create a user namespace with only this user, and every group. In it overlayfs has no rights
     /// over anybody else's files. Only the process that mounts an overlay ever runs in it.
     OverlayUsers(Identity),
+    /// Read the user's configuration of git, before the session's root hides it. The author of
+    /// commits is written into the session's home after the last step.
+    GitConfiguration {
+        /// The home, which is private in the session.
+        home: Path,
+        /// The user, with whose rights the files are read.
+        user: Identity,
+    },
     /// Create the session's root and switch to it.
     Root(Box<Root>),
     /// Give a runner its own copy of the session's mounts, with a `/proc` that shows its own
@@ -327,6 +335,7 @@ impl Step {
             Self::Loopback => "loopback",
             Self::Listeners(_) => "listeners",
             Self::Inward(_) => "inward",
+            Self::GitConfiguration { .. } => "git configuration",
             Self::Mapping(_) => "mapping",
             Self::OverlayUsers(_) => "overlay users",
             Self::Root(_) => "root",
@@ -439,6 +448,8 @@ pub fn steps(
                 steps.push(Step::Mapping(runs));
             }
             if has(Layer::Mount) {
+                let home = plan.home.clone().filter(|_| writes);
+                steps.extend(home.map(|home| Step::GitConfiguration { home, user: runs.peer }));
                 steps.push(Step::Root(Box::new(Root {
                     runs,
                     workspace: plan.workspace.clone(),

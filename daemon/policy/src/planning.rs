@@ -116,6 +116,7 @@ impl Profile {
             workspace,
             binds,
             sockets,
+            home: home_of(scene, &tmpfs),
             tmpfs,
             empty,
             grants,
@@ -236,6 +237,12 @@ impl Profile {
         tmpfs.extend(home.map(|home| Tmpfs { path: home.into(), bytes, mode: 0o700 }));
         tmpfs
     }
+}
+
+/// Returns the session's home, if it is one of the private file systems.
+fn home_of(scene: &Scene, tmpfs: &[Tmpfs]) -> Option<palisade_plan::Path> {
+    let home = scene.private_home()?;
+    tmpfs.iter().map(|tmpfs| &tmpfs.path).find(|path| path.as_path() == home).cloned()
 }
 
 fn grant_of(bind: &Bind) -> Grant {

@@ -6,6 +6,7 @@
 //! multi-pack indexes and promisor packs never make anything count as kept. The work is limited by
 //! [`Bounds`].
 
+mod author;
 mod bounds;
 mod commit_graph;
 mod compare;
@@ -29,6 +30,7 @@ mod search;
 mod staged;
 mod tips;
 
+pub use author::CommitAuthor;
 pub use bounds::Bounds;
 pub use compare::{
     Comparison, LossReason, LostStagedBlob, LostTip, ObjectChanges, compare, lost_staged,

@@ -4,6 +4,7 @@ mod attributes;
 mod commands;
 mod egress_breaks;
 mod egress_rooms;
+mod git_author;
 mod guarded;
 mod hidden;
 mod host_services;

@@ -30,6 +30,9 @@ pub enum CeilingError {
         /// The path.
         path: PathBuf,
     },
+    /// The home is not one of the session's private file systems.
+    #[error("the home {0:?} is not private")]
+    NotPrivate(PathBuf),
     /// The root or a system directory would be writable or covered by a mount.
     #[error("{path:?} ({what}) belongs to the system")]
     System {

@@ -106,6 +106,9 @@ impl Ceiling {
         plan.binds.iter().try_for_each(|bind| self.check_bind("bind", bind))?;
         plan.sockets.iter().try_for_each(|bind| self.check_bind("socket", bind))?;
         plan.tmpfs.iter().try_for_each(check_tmpfs)?;
+        if let Some(home) = plan.home.as_ref().filter(|home| !is_private(plan, home)) {
+            return Err(CeilingError::NotPrivate(home.as_path().to_owned()));
+        }
         plan.empty.iter().try_for_each(|path| check_plain("empty directory", path.as_path()))?;
         plan.grants.iter().try_for_each(|grant| self.check_grant(plan, grant))
     }
@@ -203,6 +206,11 @@ fn check_access(what: &'static str, path: &Path, access: Access) -> Result<(), C
         Access::Device if !path.starts_with("/dev") => Err(CeilingError::Device(path.to_owned())),
         Access::List | Access::Read | Access::Execute | Access::Write | Access::Device => Ok(()),
     }
+}
+
+/// Returns `true` if a path is a private file system of the session.
+fn is_private(plan: &LaunchPlan, path: &crate::Path) -> bool {
+    plan.tmpfs.iter().any(|tmpfs| tmpfs.path == *path)
 }
 
 fn check_tmpfs(tmpfs: &Tmpfs) -> Result<(), CeilingError> {

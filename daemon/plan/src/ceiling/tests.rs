@@ -32,6 +32,7 @@ fn plan() -> LaunchPlan {
         binds: vec![bind("/usr", Access::Execute), bind("/etc/passwd", Access::Read)],
         sockets: Vec::new(),
         tmpfs: vec![tmpfs("/tmp", 1 << 20), tmpfs("/run", 1 << 20), tmpfs("/home/u", 1 << 20)],
+        home: None,
         empty: vec!["/home/u/.cargo/bin".into()],
         grants: vec![
             grant("/home/u/project", Access::Write),
@@ -65,6 +66,13 @@ fn check(change: impl FnOnce(&mut LaunchPlan)) -> Result<(), CeilingError> {
     let mut plan = plan();
     change(&mut plan);
     Ceiling::default().check(&plan, USER, &mut AcceptedFilters::default())
+}
+
+#[test]
+fn a_home_that_is_not_private_is_refused() {
+    let refused = check(|plan| plan.home = Some("/home/other".into()));
+    assert_eq!(refused, Err(CeilingError::NotPrivate("/home/other".into())));
+    assert_eq!(check(|plan| plan.home = Some("/home/u".into())), Ok(()));
 }
 
 #[test]
