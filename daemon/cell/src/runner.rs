@@ -3,33 +3,36 @@
 //! the cell.
 
 use crate::{
-    channel::Channel,
-    files::{PendingInput, settle_one},
     freeze::FrozenProcesses,
-    kernel::{self, ChildStack, DenialLogging, Image},
-    landlock::LandlockRestrictions,
     lookup::Lookup,
-    moment::{self, Moment},
-    overlay::Layers,
     record::{Recorder, RecordingSetup},
-    records,
     spare::{self, Spares, Taken},
     streams::ProgramStreams,
     tree::ProcessTree,
-    usage::UsageWatch,
-    victim::OomScore,
-    view::View,
 };
 use nix::sys::{
     signal::{SigSet, Signal},
     signalfd::{SfdFlags, SignalFd},
     wait::{WaitPidFlag, WaitStatus, waitpid},
 };
-use palisade_channel::Datagrams;
+use palisade_cell_setup::{
+    kernel::{self, ChildStack, DenialLogging, Image},
+    landlock::LandlockRestrictions,
+    oom_score::OomScore,
+    recording::RecordingRules,
+    records,
+};
+use palisade_cell_tools::{
+    change_time,
+    files::{PendingInput, settle_one},
+    usage::UsageWatch,
+};
+use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
     Path, Upper,
     cell::{End, PrepareShell, Run, RunReply, RunRequest, Streams},
 };
+use palisade_workspace::{ChangeTime, Layers, View, memory_file};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
@@ -69,9 +72,20 @@ pub(crate) struct RunnerResources {
     /// The rulesets for each program's Landlock domain.
     pub(crate) landlock: Option<LandlockRestrictions>,
     /// Makes programs the first victims of the OOM killer.
-    pub(crate) victim: OomScore,
+    pub(crate) oom_score: OomScore,
     /// Records what programs use.
     pub(crate) recorder: Option<Recorder>,
+}
+
+impl RunnerResources {
+    /// Gathers the resources.
+    pub(crate) fn new(
+        landlock: Option<LandlockRestrictions>,
+        oom_score: OomScore,
+        recording: Option<RecordingRules>,
+    ) -> Self {
+        Self { landlock, oom_score, recorder: recording.map(Recorder::new) }
+    }
 }
 
 /// The state that a runner keeps between calls.
@@ -105,7 +119,7 @@ pub(crate) enum RunnerExit {
         /// The launcher's socket.
         control: Datagrams,
         /// The time at which the program was started.
-        since: Moment,
+        since: ChangeTime,
     },
 }
 
@@ -147,7 +161,7 @@ pub(crate) fn serve(
 /// The way in which serving ended.
 enum ServeEnd {
     Gone,
-    Ran(Moment),
+    Ran(ChangeTime),
 }
 
 /// Returns the upper layers if they are on a disk. Their size is then not bounded by a file system
@@ -221,7 +235,7 @@ impl Runner {
                     return Ok(ServeEnd::Gone);
                 };
                 if let (Some(settling), RunRequest::Run(_)) = (&settling, &request) {
-                    since = Some(moment::now(&settling.layers.lower));
+                    since = Some(change_time::now(&settling.layers.lower));
                     let bytes = settling.layers.bytes;
                     watches = uppers.iter().map(|upper| UsageWatch::new(upper, bytes)).collect();
                 }
@@ -412,7 +426,7 @@ impl Runner {
             NOT_STARTED
         };
         let stack = &mut self.stack;
-        let started = self.held.victim.start(|| stack.start(&mut child));
+        let started = self.held.oom_score.start(|| stack.start(&mut child));
         self.spares.keep(started, image);
     }
 
@@ -425,7 +439,7 @@ impl Runner {
         let image = image(run, &mut self.lookup)?;
         let script = match &run.script {
             Some(text) => Some(
-                kernel::memory_file(c"script", text).map_err(|e| StartFailure::io("script", &e))?,
+                memory_file::make(c"script", text).map_err(|e| StartFailure::io("script", &e))?,
             ),
             None => None,
         };
@@ -442,7 +456,7 @@ impl Runner {
             NOT_STARTED
         };
         let stack = &mut self.stack;
-        let started = self.held.victim.start(|| stack.start(&mut child));
+        let started = self.held.oom_score.start(|| stack.start(&mut child));
         let pid = started.map_err(|e| StartFailure::io("fork", &e))?;
         if let Some(failure) = failed {
             return Err(failure);

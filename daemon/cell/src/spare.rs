@@ -5,15 +5,14 @@
 //! While a program runs there is never a spare shell in the same PID namespace, so that no program
 //! can reach one. A spare shell serves one call. Runs in the cell.
 
-use crate::{
-    kernel::{self, Image},
-    lookup::Lookup,
-};
+use crate::lookup::Lookup;
 use nix::{
     errno::Errno as WaitErrno,
     sys::wait::{WaitStatus, waitpid},
 };
+use palisade_cell_setup::kernel::{self, Image};
 use palisade_plan::cell::{PrepareShell, Run, Streams};
+use palisade_workspace::memory_file;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags, Stat},
@@ -159,7 +158,7 @@ impl Spares {
         let file = FileState::of(path.clone())?;
         let object = match &self.object {
             Some(object) => object,
-            None => self.object.insert(kernel::memory_file(c"spare", OBJECT)?),
+            None => self.object.insert(memory_file::make(c"spare", OBJECT)?),
         };
         let object = rustix::io::fcntl_dupfd_cloexec(object, OBJECT_NUMBER)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -385,7 +384,7 @@ impl SpareImage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::ChildStack;
+    use palisade_cell_setup::kernel::ChildStack;
     use palisade_plan::cell::Stdin;
     use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
 
