@@ -1,5 +1,6 @@
-//! System calls that no safe wrapper offers. This is the one file of the crate with `unsafe`. Each
-//! function is safe to call, and each block says why. Runs in the cell.
+//! System calls that no safe wrapper offers. Each `unsafe` block says why it is sound. A function that
+//! is sound only in some callers is `unsafe` itself; `program.rs` and `descriptors.rs` call those.
+//! Runs in the cell.
 #![allow(unsafe_code)]
 
 use std::{
@@ -69,15 +70,39 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 /// The size of the stack on which a child runs until it executes a program. Sixteen times the need.
 const CHILD_STACK: usize = 64 * 1024;
 
+/// The size of the page below the stack that nobody can touch. No page is larger.
+const GUARD: usize = 64 * 1024;
+
 /// A stack for children, one at a time.
 #[derive(Debug)]
-pub struct ChildStack(Box<[u128]>);
+pub struct ChildStack(ptr::NonNull<libc::c_void>);
 
 impl ChildStack {
     /// Allocates a stack.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(vec![0; CHILD_STACK / size_of::<u128>()].into_boxed_slice())
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let base = unsafe {
+            libc::mmap(ptr::null_mut(), GUARD + CHILD_STACK, libc::PROT_NONE, flags, -1, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = Self(ptr::NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?);
+        let usable = libc::PROT_READ | libc::PROT_WRITE;
+        let bottom = base.wrapping_byte_add(GUARD);
+        // SAFETY: this is the upper part of the mapping just made, which nobody else knows.
+        let opened = unsafe { libc::mprotect(bottom, CHILD_STACK, usable) };
+        check(opened.into())?;
+        Ok(stack)
+    }
+
+    /// Returns the address above the stack.
+    const fn top(&self) -> *mut libc::c_void {
+        self.0.as_ptr().wrapping_byte_add(GUARD + CHILD_STACK)
     }
 
     /// Starts a child that runs `act`, waits until it has executed a program or ended, and returns
@@ -86,27 +111,39 @@ impl ChildStack {
     /// The child shares this process's current directory permanently. When the program changes it,
     /// this process's changes too, so that the program's last directory is known afterwards. Until
     /// the execution the child also shares this process's memory, so nothing is copied and `act`
-    /// can report a failure there. `act` must do nothing but system calls.
+    /// can report a failure there.
+    ///
+    /// # Safety
+    /// `act` does nothing but system calls. It neither allocates nor takes a lock, because another
+    /// thread may hold one, and it drops no value that owns a descriptor: the child's descriptors
+    /// are its own, and those values are shared.
     ///
     /// # Errors
     /// The kernel's error (`EAGAIN` at the limit of processes).
-    pub fn start<F: FnMut() -> i32>(&mut self, act: &mut F) -> io::Result<i32> {
-        self.clone(libc::CLONE_FS, act)
+    pub(crate) unsafe fn start<F: FnMut() -> i32>(&mut self, act: &mut F) -> io::Result<i32> {
+        // SAFETY: as the caller promises, and the child needs little of the stack for that.
+        unsafe { self.clone(libc::CLONE_FS, act) }
     }
 
     /// Runs `act` in a child, and waits until it has ended. The child shares this process's memory
     /// and descriptors, so that `act` may do whatever a function may. An identity, a namespace or a
-    /// current directory that it takes on stays its own. This process must have one thread.
+    /// current directory that it takes on stays its own.
     ///
     /// # Errors
-    /// The kernel's error, or the status of a child that did not exit with 0.
-    pub fn run_apart<F: FnMut()>(&mut self, act: &mut F) -> io::Result<()> {
+    /// The kernel's error (`EINVAL` if this process has more than one thread), or the status of a
+    /// child that did not exit with 0.
+    pub(crate) fn run_apart<F: FnMut()>(&mut self, act: &mut F) -> io::Result<()> {
         use nix::sys::wait::{WaitStatus, waitpid};
+        // It changes nothing, and fails if there is another thread, which would run beside the
+        // child.
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_THREAD)?;
         let mut child = || {
             act();
             0
         };
-        let pid = self.clone(libc::CLONE_FILES, &mut child)?;
+        // SAFETY: the child shares memory and descriptors with this process, whose only thread waits
+        // for it. So it may do what that thread may.
+        let pid = unsafe { self.clone(libc::CLONE_FILES, &mut child) }?;
         let ended = waitpid(nix::unistd::Pid::from_raw(pid), None)?;
         if matches!(ended, WaitStatus::Exited(_, 0)) {
             return Ok(());
@@ -116,7 +153,15 @@ impl ChildStack {
 
     /// Starts a child that shares this process's memory, and whatever the flags in `more` name.
     /// Waits until it has executed a program or ended.
-    fn clone<F: FnMut() -> i32>(&mut self, more: libc::c_int, act: &mut F) -> io::Result<i32> {
+    ///
+    /// # Safety
+    /// `act` can run in the child beside every other thread of this process, without descriptors in
+    /// common unless `more` has `CLONE_FILES`.
+    unsafe fn clone<F: FnMut() -> i32>(
+        &mut self,
+        more: libc::c_int,
+        act: &mut F,
+    ) -> io::Result<i32> {
         extern "C" fn run<F: FnMut() -> i32>(act: *mut libc::c_void) -> libc::c_int {
             // SAFETY: `clone` passes a pointer to the `F` that it borrows until the child has
             // executed or ended, and does not touch it meanwhile.
@@ -124,19 +169,20 @@ impl ChildStack {
             act()
         }
         let flags = more | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        let top = self.0.as_mut_ptr_range().end;
-        // SAFETY: the child runs on a stack of its own, aligned to 16 bytes, that nobody else uses
-        // while it does: CLONE_VFORK holds this process's only thread until the child has executed
-        // or ended, so nothing that it shares is touched from two sides. A panic can not leave
-        // `run`: it is `extern "C"`, and would abort.
+        let top = self.top();
+        // SAFETY: the child runs on a stack of its own, aligned to a page, that nobody else uses
+        // while it does: CLONE_VFORK holds this thread until the child has executed or ended. An
+        // overflow meets the guard page. A panic can not leave `run`: it is `extern "C"`, and would
+        // abort.
         let pid = unsafe { libc::clone(run::<F>, top.cast(), flags, ptr::from_mut(act).cast()) };
         check(pid.into()).map(|_| pid)
     }
 }
 
-impl Default for ChildStack {
-    fn default() -> Self {
-        Self::new()
+impl Drop for ChildStack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and no child uses it any more.
+        unsafe { libc::munmap(self.0.as_ptr(), GUARD + CHILD_STACK) };
     }
 }
 
@@ -148,15 +194,17 @@ pub fn exit_now(status: i32) -> ! {
 
 /// Makes `number` refer to the same open file as `fd`, and inheritable across an execution.
 ///
+/// # Safety
+/// No value that owns `number` is used or dropped afterwards.
+///
 /// # Errors
 /// The kernel's error.
-pub fn place_descriptor(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+pub(crate) unsafe fn place_descriptor(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
     if fd.as_raw_fd() == number {
         // SAFETY: F_SETFD takes an integer and touches no memory.
         return check(unsafe { libc::fcntl(number, libc::F_SETFD, 0) }.into()).map(drop);
     }
-    // SAFETY: dup2 touches no memory. It is called between fork and exec, for numbers 0 to 3,
-    // where whatever Rust value owned the old descriptor is never used or dropped again.
+    // SAFETY: dup2 touches no memory, and the caller promises that nobody owns `number` any more.
     check(unsafe { libc::dup2(fd.as_raw_fd(), number) }.into()).map(drop)
 }
 
@@ -164,7 +212,7 @@ pub fn place_descriptor(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
 ///
 /// # Errors
 /// The kernel's error.
-pub fn close_on_exec_from(first: u32) -> io::Result<()> {
+pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: with CLOSE_RANGE_CLOEXEC nothing is closed now, so no owner is invalidated.
     let result =
         unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -173,17 +221,19 @@ pub fn close_on_exec_from(first: u32) -> io::Result<()> {
 
 /// Closes every open descriptor that is not in `keep`.
 ///
+/// # Safety
+/// `keep` has every descriptor that a live value owns.
+///
 /// # Errors
 /// The kernel's error.
-pub fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
+pub(crate) unsafe fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
     let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
     keep.sort_unstable();
     let mut first = 0u32;
     for last in keep.into_iter().map(Some).chain([None]) {
         let end = last.map_or(u32::MAX, |fd| fd.wrapping_sub(1));
         if last != Some(0) && first <= end {
-            // SAFETY: the caller names every descriptor that a live value owns; the rest was
-            // inherited and nobody in this process knows its number.
+            // SAFETY: nobody owns these descriptors, as the caller promises. They were inherited.
             check(unsafe { libc::syscall(libc::SYS_close_range, first, end, 0) })?;
         }
         first = last.map_or(u32::MAX, |fd| fd + 1);

@@ -6,12 +6,14 @@ pub mod failure;
 pub mod kernel;
 pub mod landlock;
 pub mod oom_score;
+pub mod program;
 pub mod recording;
 pub mod records;
 pub mod steps;
 
 mod accounts;
 mod borrowed;
+mod descriptors;
 mod detach;
 mod enter;
 mod fixed;

@@ -2,7 +2,7 @@
 //! is independent, so that a test can take any of them by itself. Runs in the cell.
 
 use crate::{
-    detach,
+    descriptors, detach,
     failure::StepFailure,
     kernel, landlock, listeners, mapping, namespaces,
     overlay::{self, OverlayInputs},
@@ -12,7 +12,7 @@ use crate::{
 };
 use palisade_plan::{Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step};
 use palisade_workspace::{Layers, MainRepository, View};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 
 /// The results of the steps, for the process to use and to report.
 #[derive(Debug, Default)]
@@ -187,20 +187,7 @@ pub fn take(
         Step::Capabilities => privilege::drop_capabilities(),
         Step::NoNewPrivileges => privilege::no_new_privileges(),
         Step::Undumpable => privilege::undumpable(),
-        Step::CloseDescriptors => {
-            given.overlay_users = None;
-            let made = taken.made.iter().map(|fd| fd.as_raw_fd());
-            let entered = given.namespaces.iter().map(|fd| fd.as_raw_fd());
-            let layers = taken.layers.iter().flat_map(Layers::roots);
-            let layers = layers.flat_map(|layers| [&layers.lower, &layers.upper]);
-            let layers = layers.map(|fd| fd.as_raw_fd());
-            let listeners = taken.listeners.iter().chain(&taken.inward).map(|fd| fd.as_raw_fd());
-            let kept = given.keep.iter().copied().chain(listeners);
-            let keep: Vec<_> = kept.chain(made).chain(entered).chain(layers).collect();
-            detach::standard_streams()?;
-            kernel::close_all_but(&[&[0, 1, 2], keep.as_slice()].concat())
-                .map_err(StepFailure::kernel("close_range"))
-        }
+        Step::CloseDescriptors => descriptors::close_others(given, taken),
         Step::Landlock { mut grants, tcp } => {
             let layers = taken.layers.as_ref();
             grants.extend(taken.main.as_ref().map(|main| Grant {

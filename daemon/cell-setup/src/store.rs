@@ -75,7 +75,9 @@ pub(crate) fn sweep(directory: &Path, name: &str, rights: MountRights) -> Result
         let entered = entered.map_err(StepFailure::kernel("enter the user namespace"));
         removed = Some(entered.and_then(|()| remove(&above, name)));
     };
-    ChildStack::new().run_apart(&mut act).map_err(StepFailure::kernel("start what removes"))?;
+    ChildStack::new()
+        .and_then(|mut stack| stack.run_apart(&mut act))
+        .map_err(StepFailure::kernel("start what removes"))?;
     removed.unwrap_or_else(|| Err(StepFailure::NotInForce("nothing was removed".into())))
 }
 

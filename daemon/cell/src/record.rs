@@ -10,6 +10,7 @@ use calls::Shape;
 use notes::Notes;
 use palisade_cell_setup::{
     kernel::{self, FilterProgram, Image, Notification},
+    program::ProgramRecording,
     recording::RecordingRules,
 };
 use palisade_plan::{
@@ -17,12 +18,11 @@ use palisade_plan::{
     record::{Recorded, ResourceUsage, Right},
 };
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 use std::{
     fs::File,
-    io::{self, IoSlice, IoSliceMut},
+    io::{self, IoSliceMut},
     mem::MaybeUninit,
     os::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
@@ -45,7 +45,7 @@ pub(crate) struct Recorder {
 /// The resources that a child needs to be recorded, made before the fork.
 #[derive(Debug)]
 pub(crate) struct RecordingSetup {
-    noting: FilterProgram,
+    notifying: FilterProgram,
     ours: OwnedFd,
     theirs: OwnedFd,
 }
@@ -59,27 +59,20 @@ impl Recorder {
 
     /// Makes the resources for the child that will execute `image`.
     pub(crate) fn prepare(&self, image: &Image) -> io::Result<RecordingSetup> {
-        let noting = FilterProgram::new(&calls::program(image.address()));
+        let notifying = FilterProgram::new(&calls::program(image.address()));
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::DGRAM,
             SocketFlags::CLOEXEC,
             None,
         )?;
-        Ok(RecordingSetup { noting, ours, theirs })
+        Ok(RecordingSetup { notifying, ours, theirs })
     }
 
-    /// Installs both filters in the child, and sends the listener to the runner. Makes system calls
-    /// only.
-    pub(crate) fn enter(&self, prepared: &RecordingSetup) -> io::Result<()> {
-        let listener = prepared.noting.install_listening()?;
-        let fds = [listener.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        let body = [IoSlice::new(b"l")];
-        rustix::net::sendmsg(&prepared.theirs, &body, &mut control, SendFlags::NOSIGNAL)?;
-        self.rules.filter.install()
+    /// Returns the filters of the child.
+    pub(crate) fn filters<'a>(&'a self, prepared: &'a RecordingSetup) -> ProgramRecording<'a> {
+        let RecordingSetup { notifying, theirs, .. } = prepared;
+        ProgramRecording { notifying, filter: &self.rules.filter, runner: theirs.as_fd() }
     }
 
     /// Receives, in the runner, the listener of a program that was started.

@@ -11,9 +11,15 @@ use std::{
     sync::LazyLock,
 };
 
-/// The files of the product with `unsafe`: the system calls of a cell's setup, and the object that is loaded
-/// into spare shells, which is a program of its own.
-const UNSAFE: [&str; 2] = ["daemon/cell-setup/src/kernel.rs", "daemon/cell/preload/spare.rs"];
+/// The files of the product with `unsafe`: the system calls of a cell's setup, and the object that is
+/// loaded into spare shells, which is a program of its own.
+const UNSAFE: [&str; 4] = [
+    // Calls of the functions of `kernel.rs` that are sound only in some callers.
+    "daemon/cell-setup/src/descriptors.rs",
+    "daemon/cell-setup/src/kernel.rs",
+    "daemon/cell-setup/src/program.rs",
+    "daemon/cell/preload/spare.rs",
+];
 
 /// The files that start a process, and which.
 const STARTERS: [&str; 8] = [

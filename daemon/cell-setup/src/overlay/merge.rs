@@ -94,7 +94,7 @@ pub(super) fn apart(
     let mut merged = None;
     let mut act = || merged = Some(in_namespaces(parts, repository, path, (users, identity)));
     ChildStack::new()
-        .run_apart(&mut act)
+        .and_then(|mut stack| stack.run_apart(&mut act))
         .map_err(StepFailure::kernel("start what mounts the overlay"))?;
     merged.unwrap_or_else(|| Err(StepFailure::NotInForce("the overlay was not mounted".into())))
 }
@@ -157,7 +157,7 @@ pub(super) fn directories_apart(
         }));
     };
     ChildStack::new()
-        .run_apart(&mut act)
+        .and_then(|mut stack| stack.run_apart(&mut act))
         .map_err(StepFailure::kernel("start what mounts the overlays"))?;
     merged.unwrap_or_else(|| Err(StepFailure::NotInForce("no overlay was mounted".into())))
 }
