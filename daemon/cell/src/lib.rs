@@ -1,51 +1,16 @@
-//! The process of a cell. It starts with the launcher's privilege, gives it up step by step, and
-//! serves one session's calls once it is confined. Runs in the cell.
+//! The process of a cell: `palisade-cell-setup` confines it, and then it serves one session's calls.
+//! Here is what runs its programs; `palisade-cell-tools` has its file tools. Runs in the cell, after
+//! privilege is gone.
+#![forbid(unsafe_code)]
 
-pub mod files;
-mod fixed;
-pub mod kernel;
-pub mod steps;
-pub mod tools;
-
-mod accounts;
-mod beginning;
-mod borrowed;
-mod detach;
-mod enter;
-mod failure;
 mod freeze;
-mod git_author;
-mod hidden;
-mod landlock;
-mod listeners;
 mod lookup;
-mod mapping;
-mod moment;
-mod mounts;
-mod namespaces;
-mod overlay;
-mod parts;
-mod privilege;
-mod receipt;
 mod record;
-mod records;
-mod root;
+mod run;
 mod runner;
-mod seccomp;
 mod spare;
-mod store;
 mod streams;
 mod tree;
-mod trial;
-mod usage;
-mod victim;
-mod view;
-mod whiteouts;
-mod worktree;
 
-pub(crate) use palisade_channel as channel;
-
-pub use beginning::Beginning;
-pub use enter::{EnterError, enter};
-pub use failure::StepFailure;
-pub use view::View;
+pub use palisade_cell_setup::StartIdentity;
+pub use run::{CellError, run};

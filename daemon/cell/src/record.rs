@@ -6,24 +6,23 @@
 mod calls;
 mod notes;
 
-use crate::{
-    failure::StepFailure,
-    kernel::{self, FilterProgram, Image, Notification},
-    seccomp,
-};
 use calls::Shape;
 use notes::Notes;
+use palisade_cell_setup::{
+    kernel::{self, FilterProgram, Image, Notification},
+    program::ProgramRecording,
+    recording::RecordingRules,
+};
 use palisade_plan::{
-    Path, Sockets, SyscallAction, SyscallRule,
+    Path,
     record::{Recorded, ResourceUsage, Right},
 };
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 use std::{
     fs::File,
-    io::{self, IoSlice, IoSliceMut},
+    io::{self, IoSliceMut},
     mem::MaybeUninit,
     os::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
@@ -35,74 +34,45 @@ use std::{
 /// The maximum length of a path that is read from a program's memory.
 const PATH_MAX: usize = 4096;
 
-/// The number of the system call that installs a filter.
-const SECCOMP: u32 = libc::SYS_seccomp as u32;
-
 /// The recorder of a runner.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// The session's complete filter, which each program gets.
-    whole: FilterProgram,
-    own: Vec<Path>,
-    bound: Vec<Path>,
+    rules: RecordingRules,
     listener: Option<OwnedFd>,
     notes: Notes,
-}
-
-/// Returns the filter of a runner that records: the session's, except that it may install a filter
-/// with a listener.
-pub(crate) fn runner_rules(rules: &[SyscallRule]) -> Vec<SyscallRule> {
-    let mut rules = rules.to_vec();
-    for rule in rules.iter_mut().filter(|rule| rule.number == SECCOMP) {
-        *rule =
-            SyscallRule { number: SECCOMP, clauses: Vec::new(), otherwise: SyscallAction::Allow };
-    }
-    rules
 }
 
 /// The resources that a child needs to be recorded, made before the fork.
 #[derive(Debug)]
 pub(crate) struct RecordingSetup {
-    noting: FilterProgram,
+    notifying: FilterProgram,
     ours: OwnedFd,
     theirs: OwnedFd,
 }
 
 impl Recorder {
-    pub(crate) fn new(
-        rules: &[SyscallRule],
-        sockets: Sockets,
-        own: Vec<Path>,
-        bound: Vec<Path>,
-    ) -> Result<Self, StepFailure> {
-        let whole = seccomp::assemble_for(rules, sockets)?;
-        let notes = Notes::new(&own, &bound);
-        Ok(Self { whole: FilterProgram::new(&whole), own, bound, listener: None, notes })
+    /// Makes a recorder that has recorded nothing.
+    pub(crate) fn new(rules: RecordingRules) -> Self {
+        let notes = Notes::new(&rules.own, &rules.bound);
+        Self { rules, listener: None, notes }
     }
 
     /// Makes the resources for the child that will execute `image`.
     pub(crate) fn prepare(&self, image: &Image) -> io::Result<RecordingSetup> {
-        let noting = FilterProgram::new(&calls::program(image.address()));
+        let notifying = FilterProgram::new(&calls::program(image.address()));
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::DGRAM,
             SocketFlags::CLOEXEC,
             None,
         )?;
-        Ok(RecordingSetup { noting, ours, theirs })
+        Ok(RecordingSetup { notifying, ours, theirs })
     }
 
-    /// Installs both filters in the child, and sends the listener to the runner. Makes system calls
-    /// only.
-    pub(crate) fn enter(&self, prepared: &RecordingSetup) -> io::Result<()> {
-        let listener = prepared.noting.install_listening()?;
-        let fds = [listener.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        let body = [IoSlice::new(b"l")];
-        rustix::net::sendmsg(&prepared.theirs, &body, &mut control, SendFlags::NOSIGNAL)?;
-        self.whole.install()
+    /// Returns the filters of the child.
+    pub(crate) fn filters<'a>(&'a self, prepared: &'a RecordingSetup) -> ProgramRecording<'a> {
+        let RecordingSetup { notifying, theirs, .. } = prepared;
+        ProgramRecording { notifying, filter: &self.rules.filter, runner: theirs.as_fd() }
     }
 
     /// Receives, in the runner, the listener of a program that was started.
@@ -120,7 +90,7 @@ impl Recorder {
         let given = control.drain().find_map(|message| {
             if let RecvAncillaryMessage::ScmRights(mut fds) = message { fds.next() } else { None }
         });
-        self.notes = Notes::new(&self.own, &self.bound);
+        self.notes = Notes::new(&self.rules.own, &self.rules.bound);
         self.listener = given;
         if let Some(program) = candidates.iter().find(|path| path.is_file()) {
             self.notes.executed(program);
@@ -160,7 +130,8 @@ impl Recorder {
     pub(crate) fn finish(&mut self) -> Recorded {
         self.listener = None;
         let mut recorded =
-            std::mem::replace(&mut self.notes, Notes::new(&self.own, &self.bound)).finish();
+            std::mem::replace(&mut self.notes, Notes::new(&self.rules.own, &self.rules.bound))
+                .finish();
         recorded.used = ResourceUsage { processes: recorded.used.processes, ..used() };
         recorded
     }

@@ -3,33 +3,37 @@
 //! the cell.
 
 use crate::{
-    channel::Channel,
-    files::{PendingInput, settle_one},
     freeze::FrozenProcesses,
-    kernel::{self, ChildStack, DenialLogging, Image},
-    landlock::LandlockRestrictions,
     lookup::Lookup,
-    moment::{self, Moment},
-    overlay::Layers,
-    record::{Recorder, RecordingSetup},
-    records,
+    record::Recorder,
     spare::{self, Spares, Taken},
     streams::ProgramStreams,
     tree::ProcessTree,
-    usage::UsageWatch,
-    victim::OomScore,
-    view::View,
 };
 use nix::sys::{
     signal::{SigSet, Signal},
     signalfd::{SfdFlags, SignalFd},
     wait::{WaitPidFlag, WaitStatus, waitpid},
 };
-use palisade_channel::Datagrams;
+use palisade_cell_setup::{
+    kernel::{self, ChildStack, Image},
+    landlock::LandlockRestrictions,
+    oom_score::OomScore,
+    program::{ChildProgram, ProgramDomain, StartFailure},
+    recording::RecordingRules,
+    records,
+};
+use palisade_cell_tools::{
+    change_time,
+    files::{PendingInput, settle_one},
+    usage::UsageWatch,
+};
+use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
     Path, Upper,
     cell::{End, PrepareShell, Run, RunReply, RunRequest, Streams},
 };
+use palisade_workspace::{ChangeTime, Layers, View, memory_file};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
@@ -37,13 +41,10 @@ use rustix::{
 };
 use std::{
     ffi::{CStr, CString},
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, OwnedFd},
     path::PathBuf,
     time::Duration,
 };
-
-/// The descriptor from which a program reads a script that is too long to be an argument.
-const SCRIPT: i32 = 3;
 
 /// The reason why a runner can not continue.
 #[derive(Debug, thiserror::Error)]
@@ -69,9 +70,20 @@ pub(crate) struct RunnerResources {
     /// The rulesets for each program's Landlock domain.
     pub(crate) landlock: Option<LandlockRestrictions>,
     /// Makes programs the first victims of the OOM killer.
-    pub(crate) victim: OomScore,
+    pub(crate) oom_score: OomScore,
     /// Records what programs use.
     pub(crate) recorder: Option<Recorder>,
+}
+
+impl RunnerResources {
+    /// Gathers the resources.
+    pub(crate) fn new(
+        landlock: Option<LandlockRestrictions>,
+        oom_score: OomScore,
+        recording: Option<RecordingRules>,
+    ) -> Self {
+        Self { landlock, oom_score, recorder: recording.map(Recorder::new) }
+    }
 }
 
 /// The state that a runner keeps between calls.
@@ -105,7 +117,7 @@ pub(crate) enum RunnerExit {
         /// The launcher's socket.
         control: Datagrams,
         /// The time at which the program was started.
-        since: Moment,
+        since: ChangeTime,
     },
 }
 
@@ -130,7 +142,7 @@ pub(crate) fn serve(
     children.thread_block().map_err(kernel("block SIGCHLD"))?;
     let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .map_err(kernel("signalfd"))?;
-    let stack = ChildStack::new();
+    let stack = ChildStack::new().map_err(kernel("map a stack"))?;
     let lookup = Lookup::default();
     // Without a PID namespace a program could reach a spare shell. What is recorded begins with the
     // execution.
@@ -147,7 +159,7 @@ pub(crate) fn serve(
 /// The way in which serving ended.
 enum ServeEnd {
     Gone,
-    Ran(Moment),
+    Ran(ChangeTime),
 }
 
 /// Returns the upper layers if they are on a disk. Their size is then not bounded by a file system
@@ -221,7 +233,7 @@ impl Runner {
                     return Ok(ServeEnd::Gone);
                 };
                 if let (Some(settling), RunRequest::Run(_)) = (&settling, &request) {
-                    since = Some(moment::now(&settling.layers.lower));
+                    since = Some(change_time::now(&settling.layers.lower));
                     let bytes = settling.layers.bytes;
                     watches = uppers.iter().map(|upper| UsageWatch::new(upper, bytes)).collect();
                 }
@@ -349,7 +361,7 @@ impl Runner {
         }
         let started = match ProgramStreams::new(run.streams, given) {
             Ok(streams) => self.start_with(run, mark.as_deref(), streams)?,
-            Err(error) => Err(StartFailure::errno("create streams", error)),
+            Err(error) => Err(StartFailure::at("create streams")(error)),
         };
         // A program that failed to start leaves no shell behind either.
         self.spares.end();
@@ -406,14 +418,9 @@ impl Runner {
         let mark = mark(shell.mark.as_deref());
         let Some(image) = self.spares.image(shell, &mut self.lookup) else { return };
         let domain = self.held.landlock.as_ref().map(|landlock| domain(landlock, mark.as_deref()));
-        let mut child = || {
-            // Whoever waits for the shell sees that it has ended.
-            drop(image.become_shell(|| domain.map_or(Ok(()), restrict)));
-            NOT_STARTED
-        };
-        let stack = &mut self.stack;
-        let started = self.held.victim.start(|| stack.start(&mut child));
-        self.spares.keep(started, image);
+        let (program, stack) = (image.program(domain), &mut self.stack);
+        let started = self.held.oom_score.start(|| Ok(program.start(stack)));
+        self.spares.keep(started.ok().and_then(Result::ok), image);
     }
 
     fn try_start(
@@ -424,32 +431,29 @@ impl Runner {
     ) -> Result<i32, StartFailure> {
         let image = image(run, &mut self.lookup)?;
         let script = match &run.script {
-            Some(text) => Some(
-                kernel::memory_file(c"script", text).map_err(|e| StartFailure::io("script", &e))?,
-            ),
+            Some(text) => {
+                Some(memory_file::make(c"script", text).map_err(StartFailure::at("script"))?)
+            }
             None => None,
         };
         let prepared = self.held.recorder.as_ref().map(|recorder| recorder.prepare(&image));
-        let prepared = prepared.transpose().map_err(|e| StartFailure::io("record", &e))?;
-        let domain = self.held.landlock.as_ref().map(|landlock| domain(landlock, mark));
-        let under = ProgramRestrictions {
-            domain,
-            recorded: self.held.recorder.as_ref().zip(prepared.as_ref()),
-        };
-        let mut failed = None;
-        let mut child = || {
-            failed = Some(become_program(&image, run.streams, streams, script.as_ref(), &under));
-            NOT_STARTED
+        let prepared = prepared.transpose().map_err(StartFailure::at("record"))?;
+        let recorded = self.held.recorder.as_ref().zip(prepared.as_ref());
+        let script = script.as_ref().map(|script| script.as_fd());
+        let program = ChildProgram {
+            image: &image,
+            streams: streams.map(|stream| stream.as_fd()),
+            has_terminal: matches!(run.streams, Streams::Terminal(_)),
+            more: [script, None],
+            domain: self.held.landlock.as_ref().map(|landlock| domain(landlock, mark)),
+            recording: recorded.map(|(recorder, made)| recorder.filters(made)),
         };
         let stack = &mut self.stack;
-        let started = self.held.victim.start(|| stack.start(&mut child));
-        let pid = started.map_err(|e| StartFailure::io("fork", &e))?;
-        if let Some(failure) = failed {
-            return Err(failure);
-        }
+        let started = self.held.oom_score.start(|| Ok(program.start(stack)));
+        let pid = started.map_err(StartFailure::at("fork")).flatten()?;
         if let (Some(made), Some(recorder)) = (&prepared, &mut self.held.recorder) {
             let places = places(run, &mut self.lookup);
-            recorder.begin(made, &places).map_err(|e| StartFailure::io("record", &e))?;
+            recorder.begin(made, &places).map_err(StartFailure::at("record"))?;
         }
         Ok(pid)
     }
@@ -507,32 +511,13 @@ fn mark(mark: Option<&[u8]>) -> Option<CString> {
 /// process.
 fn enter_directory(run: &Run) -> Result<(), StartFailure> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    rustix::process::chdir(run.cwd.as_path()).map_err(|e| StartFailure::errno("chdir", e))
+    rustix::process::chdir(run.cwd.as_path()).map_err(StartFailure::at("chdir"))
 }
 
 /// Returns the program's last current directory; `None` if it was deleted.
 fn current_directory() -> Option<Path> {
     let path = rustix::process::getcwd(Vec::new()).ok()?;
     path.to_bytes().starts_with(b"/").then(|| Path(path.into_bytes()))
-}
-
-/// The act at which a program's start failed, and the kernel's error.
-struct StartFailure {
-    act: &'static str,
-    errno: i32,
-}
-
-/// The exit status of a child that could not execute its program; nobody reads it.
-const NOT_STARTED: i32 = 126;
-
-impl StartFailure {
-    fn errno(act: &'static str, errno: Errno) -> Self {
-        Self { act, errno: errno.raw_os_error() }
-    }
-
-    fn io(act: &'static str, error: &std::io::Error) -> Self {
-        Self { act, errno: error.raw_os_error().unwrap_or(libc::EIO) }
-    }
 }
 
 /// Prepares, before the fork, everything that the execution needs.
@@ -557,75 +542,14 @@ fn places(run: &Run, lookup: &mut Lookup) -> Vec<PathBuf> {
     lookup.candidates(name, &run.search).into_iter().map(from).collect()
 }
 
-/// The restrictions that a program gets in addition to its runner's.
-struct ProgramRestrictions<'a> {
-    domain: Option<Domain<'a>>,
-    recorded: Option<(&'a Recorder, &'a RecordingSetup)>,
-}
-
-/// Turns the child into the program, with nothing but system calls. Returns only on failure.
-fn become_program(
-    image: &Image,
-    kind: Streams,
-    streams: [&OwnedFd; 3],
-    script: Option<&OwnedFd>,
-    under: &ProgramRestrictions<'_>,
-) -> StartFailure {
-    if let Err(error) = set_up(kind, streams, script) {
-        return StartFailure::io("set up streams", &error);
-    }
-    if let Some(Err(error)) = under.domain.map(restrict) {
-        return StartFailure::io("landlock", &error);
-    }
-    if let Some(Err(error)) = under.recorded.map(|(recorder, made)| recorder.enter(made)) {
-        return StartFailure::io("record", &error);
-    }
-    let first = if script.is_some() { 4 } else { 3 };
-    if let Err(error) = kernel::close_on_exec_from(first) {
-        return StartFailure::io("close descriptors", &error);
-    }
-    StartFailure { act: "exec", errno: image.execute() }
-}
-
-/// The ruleset of a Landlock domain, and its name in the kernel's records.
-type Domain<'a> = (BorrowedFd<'a>, Option<&'a CStr>);
-
 /// Returns the ruleset for a program's domain. If its denials are to be read, the domain needs the
 /// full ruleset, because a record names the innermost domain that denied.
-fn domain<'a>(landlock: &'a LandlockRestrictions, mark: Option<&'a CStr>) -> Domain<'a> {
+fn domain<'a>(landlock: &'a LandlockRestrictions, mark: Option<&'a CStr>) -> ProgramDomain<'a> {
     let ruleset = match mark {
         Some(_) => &landlock.ruleset,
         None => landlock.apart.as_ref().unwrap_or(&landlock.ruleset),
     };
-    (ruleset.as_fd(), mark)
-}
-
-/// Enters the Landlock domain of one program. The kernel names the domain after this process. The
-/// execution then changes the process name, before any code of the program could use it for another
-/// domain.
-fn restrict((ruleset, mark): Domain<'_>) -> std::io::Result<()> {
-    let Some(mark) = mark else { return kernel::landlock_restrict(ruleset, DenialLogging::Usual) };
-    rustix::thread::set_name(mark)?;
-    kernel::landlock_restrict(ruleset, DenialLogging::All)
-}
-
-/// Gives the program its own session, signal mask and streams.
-fn set_up(kind: Streams, streams: [&OwnedFd; 3], script: Option<&OwnedFd>) -> std::io::Result<()> {
-    rustix::process::setsid()?;
-    if let (Streams::Terminal(_), [terminal, ..]) = (kind, streams) {
-        rustix::process::ioctl_tiocsctty(terminal)?;
-    }
-    SigSet::empty().thread_set_mask()?;
-    // Descriptors 0 to 2 are this process's own streams and 3 is its socket to the launcher (the
-    // first it ever made). None of these four is needed here any more, and every descriptor
-    // received from outside has a higher number.
-    for (number, stream) in (0..).zip(streams) {
-        kernel::place_descriptor(stream.as_fd(), number)?;
-    }
-    match script {
-        Some(script) => kernel::place_descriptor(script.as_fd(), SCRIPT),
-        None => Ok(()),
-    }
+    ProgramDomain { ruleset: ruleset.as_fd(), name: mark }
 }
 
 #[cfg(test)]

@@ -5,15 +5,17 @@
 //! While a program runs there is never a spare shell in the same PID namespace, so that no program
 //! can reach one. A spare shell serves one call. Runs in the cell.
 
-use crate::{
-    kernel::{self, Image},
-    lookup::Lookup,
-};
+use crate::lookup::Lookup;
 use nix::{
     errno::Errno as WaitErrno,
     sys::wait::{WaitStatus, waitpid},
 };
+use palisade_cell_setup::{
+    kernel::Image,
+    program::{ChildProgram, ProgramDomain},
+};
 use palisade_plan::cell::{PrepareShell, Run, Streams};
+use palisade_workspace::memory_file;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags, Stat},
@@ -28,15 +30,14 @@ use std::{
     ffi::{CStr, CString},
     io::{self, IoSlice},
     mem::MaybeUninit,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, OwnedFd},
     time::{Duration, Instant},
 };
 
 /// The object that makes a shell wait; `preload/spare.rs` is its source.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spare.so"));
 
-/// The descriptors of a spare shell, besides its streams: its socket, and the object.
-const SOCKET_NUMBER: i32 = 3;
+/// The number of the object among the descriptors of a spare shell. Its socket has the one before.
 const OBJECT_NUMBER: i32 = 4;
 
 /// Most bytes of a command line and its environment, with their lengths. The same as in
@@ -159,7 +160,7 @@ impl Spares {
         let file = FileState::of(path.clone())?;
         let object = match &self.object {
             Some(object) => object,
-            None => self.object.insert(kernel::memory_file(c"spare", OBJECT)?),
+            None => self.object.insert(memory_file::make(c"spare", OBJECT)?),
         };
         let object = rustix::io::fcntl_dupfd_cloexec(object, OBJECT_NUMBER)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -175,17 +176,12 @@ impl Spares {
         Ok(SpareImage { image, null, theirs, object, shell: (ours, prepared, file) })
     }
 
-    /// Keeps a shell that was started.
-    pub(crate) fn keep(&mut self, started: io::Result<i32>, image: SpareImage) {
+    /// Keeps a shell that was started. `None` if it was not: perhaps there are too many processes
+    /// just now, and the call will say so if it is so then.
+    pub(crate) fn keep(&mut self, started: Option<i32>, image: SpareImage) {
         let (socket, prepared, file) = image.shell;
-        match started {
-            Ok(pid) => {
-                let since = Instant::now();
-                self.waiting = Some(SpareShell { pid, socket, prepared, file, since });
-            }
-            // Perhaps there are too many processes just now. The call will say so if it is so then.
-            Err(_) => self.waiting = None,
-        }
+        let since = Instant::now();
+        self.waiting = started.map(|pid| SpareShell { pid, socket, prepared, file, since });
     }
 
     /// Returns how long the runner may wait before it looks again.
@@ -359,33 +355,23 @@ fn send(socket: &OwnedFd, message: &[u8], streams: &[OwnedFd; 3]) -> Result<(), 
 }
 
 impl SpareImage {
-    /// Turns a child into the shell, with nothing but system calls. Returns only on failure.
-    pub(crate) fn become_shell(&self, restrict: impl FnOnce() -> io::Result<()>) -> io::Error {
-        match self.place(restrict) {
-            Ok(()) => io::Error::from_raw_os_error(self.image.execute()),
-            Err(error) => error,
+    /// Returns the program that a child becomes.
+    pub(crate) fn program<'a>(&'a self, domain: Option<ProgramDomain<'a>>) -> ChildProgram<'a> {
+        ChildProgram {
+            image: &self.image,
+            streams: [self.null.as_fd(); 3],
+            has_terminal: false,
+            more: [Some(self.theirs.as_fd()), Some(self.object.as_fd())],
+            domain,
+            recording: None,
         }
-    }
-
-    fn place(&self, restrict: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        rustix::process::setsid()?;
-        nix::sys::signal::SigSet::empty().thread_set_mask()?;
-        for number in 0..3 {
-            kernel::place_descriptor(self.null.as_fd(), number)?;
-        }
-        kernel::place_descriptor(self.theirs.as_fd(), SOCKET_NUMBER)?;
-        // Before the next number is taken, which may be that of the rules.
-        restrict()?;
-        let object: BorrowedFd<'_> = self.object.as_fd();
-        kernel::place_descriptor(object, OBJECT_NUMBER)?;
-        kernel::close_on_exec_from(5)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::ChildStack;
+    use palisade_cell_setup::kernel::ChildStack;
     use palisade_plan::cell::Stdin;
     use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
 
@@ -395,12 +381,8 @@ mod tests {
 
     fn start(spares: &mut Spares, shell: PrepareShell) {
         let image = spares.image(shell, &mut Lookup::default()).unwrap();
-        let mut child = || {
-            drop(image.become_shell(|| Ok(())));
-            126
-        };
-        let started = ChildStack::new().start(&mut child);
-        spares.keep(started, image);
+        let started = image.program(None).start(&mut ChildStack::new().unwrap());
+        spares.keep(started.ok(), image);
     }
 
     fn line(program: &str, search: &str, line: &str) -> Run {

@@ -11,9 +11,15 @@ use std::{
     sync::LazyLock,
 };
 
-/// The files of the product with `unsafe`: the system calls of a cell, and the object that is loaded
-/// into spare shells, which is a program of its own.
-const UNSAFE: [&str; 2] = ["daemon/cell/preload/spare.rs", "daemon/cell/src/kernel.rs"];
+/// The files of the product with `unsafe`: the system calls of a cell's setup, and the object that is
+/// loaded into spare shells, which is a program of its own.
+const UNSAFE: [&str; 4] = [
+    // Calls of the functions of `kernel.rs` that are sound only in some callers.
+    "daemon/cell-setup/src/descriptors.rs",
+    "daemon/cell-setup/src/kernel.rs",
+    "daemon/cell-setup/src/program.rs",
+    "daemon/cell/preload/spare.rs",
+];
 
 /// The files that start a process, and which.
 const STARTERS: [&str; 8] = [
@@ -36,7 +42,7 @@ const STARTERS: [&str; 8] = [
 ];
 
 /// The other crates of the workspace that each crate may use; a new crate is entered here first.
-const SEES: [(&str, &[&str]); 19] = [
+const SEES: [(&str, &[&str]); 22] = [
     ("palisade-protocol", &[]),
     ("palisade-edits", &[]),
     ("palisade-plan", &[]),
@@ -73,9 +79,27 @@ const SEES: [(&str, &[&str]); 19] = [
     ),
     ("palisade-egress", &["palisade-channel", "palisade-plan"]),
     ("palisade-launcher", &["palisade-channel", "palisade-plan", "palisade-programs"]),
+    ("palisade-workspace", &["palisade-plan"]),
+    ("palisade-cell-setup", &["palisade-channel", "palisade-plan", "palisade-workspace"]),
+    (
+        "palisade-cell-tools",
+        &[
+            "palisade-channel",
+            "palisade-edits",
+            "palisade-plan",
+            "palisade-repository",
+            "palisade-workspace",
+        ],
+    ),
     (
         "palisade-cell",
-        &["palisade-channel", "palisade-edits", "palisade-plan", "palisade-repository"],
+        &[
+            "palisade-cell-setup",
+            "palisade-cell-tools",
+            "palisade-channel",
+            "palisade-plan",
+            "palisade-workspace",
+        ],
     ),
     (
         "palisade-broker",
@@ -105,9 +129,12 @@ const SEES: [(&str, &[&str]); 19] = [
 ];
 
 /// The most lines of code, without tests, comments and blank lines, of what runs with privilege:
-/// the launcher, the programs that it starts, and what both take from the broker.
-const PRIVILEGED: [(&str, usize); 4] = [
+/// the launcher, the programs that it starts until they are confined, and what both take from the
+/// broker.
+const PRIVILEGED: [(&str, usize); 6] = [
     ("daemon/launcher/", 3300),
+    ("daemon/cell-setup/", 4200),
+    ("daemon/workspace/", 650),
     ("daemon/plan/", 4550),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
@@ -164,7 +191,13 @@ fn tree(metadata: &Value, name: &str) -> BTreeSet<String> {
 #[test]
 fn no_runtime_is_in_the_rooms_with_privilege() {
     let metadata = &*METADATA;
-    for name in ["palisade-launcher", "palisade-cell", "palisade-plan", "palisade-channel"] {
+    for name in [
+        "palisade-launcher",
+        "palisade-cell",
+        "palisade-cell-setup",
+        "palisade-plan",
+        "palisade-channel",
+    ] {
         let tree = tree(metadata, name);
         for runtime in ["tokio", "mio", "async-std", "smol", "hyper"] {
             assert!(!tree.contains(runtime), "{runtime} is in {name}: {tree:?}");
@@ -173,6 +206,13 @@ fn no_runtime_is_in_the_rooms_with_privilege() {
         assert!(tree.contains("bincode"), "control: {tree:?}");
     }
     assert!(tree(metadata, "palisade-broker").contains("tokio"), "control");
+    // What reads the files of a session is not compiled into what confines it.
+    let (setup, tools) = ("palisade-cell-setup", "palisade-cell-tools");
+    for reader in [tools, "palisade-edits", "palisade-repository", "grep-searcher", "serde_json"] {
+        assert!(!tree(metadata, setup).contains(reader), "{setup} sees {reader}");
+        assert!(tree(metadata, "palisade-cell").contains(reader), "control: {reader}");
+    }
+    assert!(!tree(metadata, tools).contains(setup), "{tools} sees {setup}");
     for name in ["palisade-edits", "palisade-plan", "palisade-policy", "palisade-protocol"] {
         let tree = tree(metadata, name);
         for kernel in ["rustix", "nix", "landlock", "seccompiler", "caps"] {
