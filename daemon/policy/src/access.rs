@@ -1,8 +1,8 @@
 //! Access levels for paths, and whether a profile may widen the profile that it extends. Pure: no
 //! I/O.
 
+use crate::keys::words;
 use palisade_plan::Access;
-use serde::{Deserialize, Serialize};
 
 /// The permission for a profile to allow more than the profile that it extends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub(crate) enum Guarding {
     Unguarded,
 }
 
-/// The access that a session has to its workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum WorkspaceAccess {
-    Read,
-    Write,
+words! {
+    /// The access that a session has to its workspace.
+    pub(crate) enum WorkspaceAccess {
+        Read = "read",
+        Write = "write",
+    }
 }
 
 impl WorkspaceAccess {

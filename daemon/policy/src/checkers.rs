@@ -1,36 +1,43 @@
 //! A profile's `[[diagnostics]]` settings: the checkers, and how their output is parsed. Pure: no
 //! I/O.
 
-use crate::rules::glob;
+use crate::{
+    keys::{text, words},
+    rules::glob,
+};
 use serde::{Deserialize, Serialize};
 
 /// The largest number of checkers, because one call runs all of them.
 const MOST: usize = 16;
 
-/// One `[[diagnostics]]` section: a checker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Checker {
-    pub(crate) name: String,
-    pub(crate) argv: Vec<String>,
-    pub(crate) format: CheckerFormat,
-    /// A file at the top of the workspace; without it the checker has nothing to check.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) when: Option<String>,
-    /// Globs below the workspace. A call that names paths runs the checker only if a glob matches
-    /// one.
-    #[serde(default)]
-    pub(crate) paths: Vec<String>,
+text! {
+    /// One `[[diagnostics]]` section: a checker.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    "diagnostics." pub struct Checker {
+        /// the checker's name, shown with what it finds
+        name: String, "must be there";
+        /// the program and its arguments
+        argv: Vec<String> ["list of words"], "must be there";
+        /// the format of its output
+        format: CheckerFormat, "must be there";
+        /// a file of the workspace; without it there is nothing to check
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        when: Option<String> ["path"], "always";
+        /// the files that it checks
+        #[serde(default)]
+        paths: Vec<String> ["list of globs"], "all";
+    }
 }
 
-/// The format of a checker's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckerFormat {
-    /// One JSON message per line on standard output, as from `cargo --message-format json`.
-    CargoJson,
-    /// `path:line:column: severity: message`, on either stream.
-    Gcc,
+words! {
+    /// The format of a checker's output.
+    pub enum CheckerFormat {
+        /// One JSON message per line on standard output, as from `cargo --message-format json`.
+        CargoJson = "cargo-json",
+        /// `path:line:column: severity: message`, on either stream.
+        Gcc = "gcc",
+    }
 }
 
 impl Checker {

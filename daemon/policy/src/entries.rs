@@ -2,7 +2,7 @@
 //! error has its source position. Pure: no I/O.
 
 use crate::{
-    keys::nearest,
+    keys::{AcceptedValues, Described, Single, nearest, noun},
     variables::{refused, variable_name},
 };
 use palisade_plan::{Layer, MissingPath, ceiling};
@@ -271,3 +271,51 @@ impl TryFrom<String> for UnitEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ToolEntry(pub(crate) ToolName);
+
+noun! {
+    PathEntry: "path", "paths";
+    WritableEntry: "path", "paths";
+    EtcEntry: "name", "names";
+    VariableEntry: "name", "names";
+    UnitEntry: "unit", "units";
+    ToolEntry: "tool", "tools";
+}
+
+impl Described for LayerEntry {
+    const TAKES: AcceptedValues = AcceptedValues::Words(&[
+        "mount", "pid", "network", "ipc", "uts", "cgroup", "landlock", "seccomp", "limits", "hide",
+        "protect",
+    ]);
+
+    fn described() -> String {
+        "layer".to_owned()
+    }
+
+    fn list_described() -> String {
+        "list of layers".to_owned()
+    }
+}
+
+impl Single for PathEntry {
+    fn shown(&self) -> String {
+        Self::shown(self)
+    }
+}
+
+impl Single for LayerEntry {
+    fn shown(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl Single for VariableEntry {
+    fn shown(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Single for ToolEntry {
+    fn shown(&self) -> String {
+        self.0.to_string()
+    }
+}

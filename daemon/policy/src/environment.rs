@@ -2,6 +2,7 @@
 //! Pure: no I/O.
 
 mod proxy;
+pub(crate) mod settings;
 mod trust;
 
 use crate::{

@@ -1,126 +1,122 @@
 //! A profile's settings for approvers: the deadline, the quorum, and which approvals may be
 //! remembered. Pure: no I/O.
 
-use crate::entries::ToolEntry;
+use crate::{
+    ProfileError,
+    access::Widening,
+    document::Document,
+    entries::ToolEntry,
+    keys::{Choosing, Greater, Neutral, Restricting, Section as _, Smaller, section, words},
+    limits::count,
+};
 use palisade_protocol::Scope;
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
+use serde::Serialize;
 use std::num::NonZeroU64;
 
 /// The profile sections `[handlers]` and `[remember]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Handlers {
-    /// The longest time that an approval request waits for an answer.
-    pub(crate) deadline_ms: NonZeroU64,
-    /// The time that an approval request waits for an approver to connect, if there is none.
-    pub(crate) grace_ms: u64,
-    /// The number of approvers that must approve.
-    pub(crate) quorum: NonZeroU64,
-    /// The number of approval requests of one session that may wait at the same time.
-    pub(crate) max_pending: NonZeroU64,
-    /// The scopes in which an approval may be remembered.
-    pub(crate) remember: Vec<Rememberable>,
-    /// The time that an approval may be remembered after its session has ended; 0 if it may not.
-    pub(crate) remember_ms: u64,
-    /// Tools whose output an approver sees before the agent does.
-    pub(crate) review_output: Vec<ToolEntry>,
+    /// The section `[handlers]`.
+    #[serde(rename = "handlers")]
+    pub(crate) waiting: WaitingSettings,
+    /// The section `[remember]`.
+    pub(crate) remember: RememberSettings,
 }
 
-impl Serialize for Handlers {
-    /// Writes the two sections as in a profile.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Waiting<'a> {
-            deadline_ms: NonZeroU64,
-            grace_ms: u64,
-            quorum: NonZeroU64,
-            max_pending: NonZeroU64,
-            review_output: &'a [ToolEntry],
-        }
-        #[derive(Serialize)]
-        struct Remembering<'a> {
-            scopes: &'a [Rememberable],
-            ms: u64,
-        }
-        let handlers = Waiting {
-            deadline_ms: self.deadline_ms,
-            grace_ms: self.grace_ms,
-            quorum: self.quorum,
-            max_pending: self.max_pending,
-            review_output: &self.review_output,
-        };
-        let remember = Remembering { scopes: &self.remember, ms: self.remember_ms };
-        let mut sections = serializer.serialize_struct("Handlers", 2)?;
-        sections.serialize_field("handlers", &handlers)?;
-        sections.serialize_field("remember", &remember)?;
-        sections.end()
+section! {
+    /// The profile section `[handlers]`.
+    "handlers." pub(crate) struct WaitingSettings, written as HandlersText {
+        /// how long an approval request waits for its answer; then it is denied
+        deadline_ms: NonZeroU64 = count(300_000), Neutral::SmallerApplies;
+        /// how long it waits for an approver to connect, if there is none
+        grace_ms: u64 = 0, Neutral::SmallerApplies;
+        /// how many approvers must approve
+        quorum: NonZeroU64 = count(1), Greater;
+        /// how many approval requests of one session may wait at once
+        max_pending: NonZeroU64 = count(16), Smaller;
+        /// tools whose output an approver sees before the agent does
+        review_output: Vec<ToolEntry> = Vec::new(), Restricting;
     }
 }
 
-/// A scope in which an approval may be remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Rememberable {
-    Exact,
-    Prefix,
-    Path,
-}
-
-const fn count(value: u32) -> NonZeroU64 {
-    match NonZeroU64::new(value as u64) {
-        Some(value) => value,
-        None => NonZeroU64::MIN,
+section! {
+    /// The profile section `[remember]`.
+    "remember." pub(crate) struct RememberSettings, written as RememberText {
+        /// what an approval may be remembered for: exactly that call, a command's first words, a
+        /// path
+        scopes: Vec<Rememberable> = vec![Rememberable::Exact], Choosing("is not remembered in");
+        /// how long beyond the session; 0 means not at all
+        ms: u64 = 0, Smaller;
     }
 }
 
-impl Default for Handlers {
-    fn default() -> Self {
-        Self {
-            deadline_ms: count(300_000),
-            grace_ms: 0,
-            quorum: NonZeroU64::MIN,
-            max_pending: count(16),
-            remember: vec![Rememberable::Exact],
-            remember_ms: 0,
-            review_output: Vec::new(),
-        }
+words! {
+    /// A scope in which an approval may be remembered.
+    pub(crate) enum Rememberable {
+        Exact = "exact",
+        Prefix = "prefix",
+        Path = "path",
     }
 }
 
 impl Handlers {
+    /// Returns the sections of two profiles that are combined.
+    pub(crate) fn both(&self, other: &Self) -> Self {
+        let waiting = self.waiting.both(&other.waiting);
+        Self { waiting, remember: self.remember.both(&other.remember) }
+    }
+
+    /// Returns the sections of a file that extends a profile with these.
+    pub(crate) fn resolve(
+        &self,
+        (handlers, remember): (&HandlersText, &RememberText),
+        document: &Document<'_>,
+        widening: Widening,
+    ) -> Result<Self, ProfileError> {
+        let waiting = self.waiting.over(handlers, document, widening)?;
+        let own = self.remember.over(remember, document, widening)?;
+        let is_empty = remember.scopes.as_ref().is_some_and(Vec::is_empty);
+        if is_empty && remember.ms.is_some_and(|ms| ms > 0) {
+            let why = "is above 0, but remember.scopes is empty, so nothing is remembered";
+            return Err(document.wrong("remember.ms", why, "leave it out"));
+        }
+        Ok(Self { waiting, remember: own })
+    }
+
     /// Returns how long an approval request waits for an answer, at most.
     #[must_use]
     pub const fn deadline_ms(&self) -> u64 {
-        self.deadline_ms.get()
+        self.waiting.deadline_ms.get()
     }
 
     /// Returns how long an approval request waits for an approver to connect, if there is none.
     #[must_use]
     pub const fn grace_ms(&self) -> u64 {
-        self.grace_ms
+        self.waiting.grace_ms
     }
 
     /// Returns the number of approvers that must approve.
     #[must_use]
     pub const fn quorum(&self) -> u64 {
-        self.quorum.get()
+        self.waiting.quorum.get()
     }
 
     /// Returns the number of approval requests of one session that may wait at the same time.
     #[must_use]
     pub const fn max_pending(&self) -> u64 {
-        self.max_pending.get()
+        self.waiting.max_pending.get()
     }
 
     /// Returns how long an approval may be remembered after its session has ended; 0 if it may not.
     #[must_use]
     pub const fn remember_ms(&self) -> u64 {
-        self.remember_ms
+        self.remember.ms
     }
 
     /// Returns `true` if an approval of this scope may be remembered.
     #[must_use]
     pub fn may_remember(&self, scope: &Scope) -> bool {
-        self.remember.contains(&match scope {
+        self.remember.scopes.contains(&match scope {
             Scope::ExactCall => Rememberable::Exact,
             Scope::CommandPrefix(_) => Rememberable::Prefix,
             Scope::Path(_) => Rememberable::Path,
@@ -135,6 +131,6 @@ impl Handlers {
             Rememberable::Prefix => "command_prefix",
             Rememberable::Path => "path",
         };
-        self.remember.iter().map(|kind| name(kind).to_owned()).collect()
+        self.remember.scopes.iter().map(|kind| name(kind).to_owned()).collect()
     }
 }

@@ -1,108 +1,95 @@
 //! A profile's `[jobs]` settings: the routes that jobs may take, and the default route. Pure: no
 //! I/O.
 
-use crate::access::Widening;
-use serde::{Deserialize, Serialize};
+use crate::{
+    ProfileError,
+    access::Widening,
+    document::Document,
+    keys::{Choosing, Chosen, Section as _, section, words},
+};
 
-/// The route of a job. Each variant lets the job do more than the one before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobRoute {
-    /// The job sees the live workspace, but can not change it.
-    Watch,
-    /// The job runs in a transaction, which is judged when the job ends.
-    Transaction,
-    /// The job runs in the workspace itself. An approver has to allow that first.
-    Direct,
-}
-
-impl JobRoute {
-    /// Returns the name of the route in profiles and calls.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Watch => "watch",
-            Self::Transaction => "transaction",
-            Self::Direct => "direct",
-        }
+words! {
+    /// The route of a job. Each variant lets the job do more than the one before it.
+    pub enum JobRoute {
+        /// The job sees the live workspace, but can not change it.
+        Watch = "watch",
+        /// The job runs in a transaction, which is judged when the job ends.
+        Transaction = "transaction",
+        /// The job runs in the workspace itself. An approver has to allow that first.
+        Direct = "direct",
     }
 }
 
-/// The profile section `[jobs]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Jobs {
-    /// The routes that jobs may take, sorted.
-    pub(crate) routes: Vec<JobRoute>,
-    /// The route of a job whose call does not name one.
-    pub(crate) default: JobRoute,
-}
-
-impl Default for Jobs {
-    fn default() -> Self {
-        let routes = vec![JobRoute::Watch, JobRoute::Transaction, JobRoute::Direct];
-        Self { routes, default: JobRoute::Transaction }
+section! {
+    /// The profile section `[jobs]`.
+    "jobs." pub(crate) struct Jobs, written as JobsText {
+        /// where jobs may run. `watch`: in the live workspace, read-only. `transaction`: in a
+        /// transaction, judged when the job ends. `direct`: in the workspace itself, with approval
+        /// before the job starts
+        routes: Vec<JobRoute> = vec![JobRoute::Watch, JobRoute::Transaction, JobRoute::Direct],
+            Choosing("is not allowed by");
+        /// where a job runs whose call names no route; one of `jobs.routes`. A job that seems to
+        /// read only needs no transaction
+        default: JobRoute = JobRoute::Transaction, Chosen;
     }
-}
-
-/// The section `[jobs]` as it is written in a profile.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct JobsText {
-    routes: Option<Vec<JobRoute>>,
-    default: Option<JobRoute>,
 }
 
 impl Jobs {
-    /// Combines two profiles: only routes that both allow, and the stricter of the two defaults.
-    pub(crate) fn stricter(&self, other: &Self) -> Self {
-        let both = |route: &&JobRoute| other.routes.contains(route);
-        let routes: Vec<JobRoute> = self.routes.iter().filter(both).copied().collect();
-        Self { routes, default: self.default.min(other.default) }
-    }
-
-    /// Applies a profile's own `[jobs]` section on top of this one. Returns the key and the reason
-    /// if the section is invalid, or if it is laxer and the profile may not widen.
-    pub(crate) fn with(
+    /// Returns the section of a file that extends a profile with this one. The routes are sorted.
+    pub(crate) fn resolve(
         &self,
-        text: JobsText,
+        text: &JobsText,
+        document: &Document<'_>,
         widening: Widening,
-    ) -> Result<Self, (&'static str, String)> {
-        let mut routes = text.routes.unwrap_or_else(|| self.routes.clone());
-        routes.sort_unstable();
-        routes.dedup();
-        let default = text.default.unwrap_or(self.default);
-        let more = routes.iter().find(|route| !self.routes.contains(route));
-        match more {
-            Some(route) if widening == Widening::No => {
-                let why =
-                    format!("has {:?}, which the extended profile does not allow", route.name());
-                Err(("jobs.routes", why))
-            }
-            Some(_) | None => Ok(Self { routes, default }),
+    ) -> Result<Self, ProfileError> {
+        let mut jobs = self.over(text, document, widening)?;
+        jobs.routes.sort_unstable();
+        jobs.routes.dedup();
+        if !jobs.routes.contains(&jobs.default) {
+            let why = format!("is {:?}, which is not in jobs.routes", jobs.default.name());
+            return Err(document.wrong("jobs.default", &why, "name one that is"));
         }
+        Ok(jobs)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Owner, ProfileSet, Source};
     use JobRoute::{Direct, Transaction, Watch};
 
     #[test]
     fn a_stack_allows_what_both_do() {
         let all = Jobs::default();
         let some = Jobs { routes: vec![Watch, Direct], default: Watch };
-        assert_eq!(all.stricter(&some), some);
+        assert_eq!(all.both(&some), some);
         let other = Jobs { routes: vec![Transaction], default: Transaction };
-        assert_eq!(some.stricter(&other), Jobs { routes: vec![], default: Watch });
+        assert_eq!(some.both(&other), Jobs { routes: vec![], default: Watch });
     }
 
     #[test]
     fn a_profile_narrows_what_it_extends() {
-        let text = |routes: &[JobRoute]| JobsText { routes: Some(routes.to_vec()), default: None };
-        let narrow = Jobs::default().with(text(&[Transaction, Watch]), Widening::No).unwrap();
-        assert_eq!(narrow.routes, [Watch, Transaction]);
-        assert_eq!(narrow.with(text(&[Direct]), Widening::No).unwrap_err().0, "jobs.routes");
-        assert_eq!(narrow.with(text(&[Direct]), Widening::Yes).unwrap().routes, [Direct]);
+        let text = |extends: &str, more: &str, routes: &str| {
+            format!(
+                "version = 1\ndescription = \"x\"\nextends = {extends:?}\n{more}[jobs]\n\
+                 routes = {routes}\n"
+            )
+        };
+        let narrow = text("workspace", "", "[\"transaction\", \"watch\"]");
+        let routes = |child: &str| {
+            let source = |name, text| Source { name, file: "f.toml", text, owner: Owner::Root };
+            let set = ProfileSet::new([source("narrow", narrow.as_str()), source("child", child)])?;
+            let profile = |name| set.get(name).map(|profile| profile.settings.jobs.routes.clone());
+            Ok::<_, ProfileError>((profile("narrow").unwrap(), profile("child").unwrap()))
+        };
+        let watch = text("narrow", "", "[\"transaction\"]");
+        assert_eq!(routes(&watch).unwrap(), (vec![Watch, Transaction], vec![Transaction]));
+        let direct = "[\"direct\", \"transaction\"]";
+        let refused = routes(&text("narrow", "", direct)).unwrap_err().to_string();
+        let why = "jobs.routes: direct is not allowed by the extended profile";
+        assert!(refused.contains(why), "{refused}");
+        let wider = text("narrow", "widen = true\n", direct);
+        assert_eq!(routes(&wider).unwrap().1, [Transaction, Direct]);
     }
 }

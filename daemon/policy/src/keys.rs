@@ -1,14 +1,61 @@
-//! The table of all profile keys, with the values that each takes. The loader refuses keys that are
-//! not in the table, and a test checks the documentation against it.
+//! The profile keys: each is declared once, with its type, default, meaning and order. The loader
+//! refuses keys that are not declared, and a test holds the documentation to the declarations.
 //! Pure: no I/O.
 
+mod declare;
+mod described;
+mod order;
+mod value;
+
+use crate::{
+    ProfileError,
+    access::Widening,
+    checkers::Checker,
+    diff::Difference,
+    document::Document,
+    environment::settings::EnvironmentSettings,
+    handlers::{RememberSettings, WaitingSettings},
+    jobs::Jobs,
+    layers::LayerSettings,
+    limits::Limits,
+    modes::ModeSettings,
+    net::{NetText, host::HostText, publish::PublishText, rule::HostRuleText},
+    rules::Rule,
+    tools::ToolSettings,
+    transactions::Transactions,
+    who::Who,
+    written::{Files, ProfileText},
+};
+pub(crate) use declare::{section, text};
+pub(crate) use described::{Described, noun, takes_words, words};
+pub(crate) use order::{
+    Allowing, Choosing, Chosen, Greater, Last, LaterWord, Neutral, Order, OwnKey, Restricting,
+    Smaller, values,
+};
+pub(crate) use value::{KeyValue, Single};
+
 /// A key of the profile language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Key {
     /// The key with its section, such as `limits.memory`.
     pub path: &'static str,
     /// The values that the key takes.
     pub takes: AcceptedValues,
+    /// Returns the description of the values.
+    pub(crate) value: fn() -> String,
+    /// Returns the default as the documentation shows it.
+    pub(crate) default: fn() -> String,
+    /// The meaning of the key, in Markdown.
+    pub(crate) meaning: &'static str,
+}
+
+impl Key {
+    /// Returns the key's row of the tables in the documentation.
+    #[must_use]
+    pub fn row(&self) -> String {
+        let (value, default) = ((self.value)(), (self.default)());
+        format!("| `{}` | {value} | {default} | {} |", self.path, self.meaning.trim())
+    }
 }
 
 /// The values that a key takes, in as much detail as suggestions need.
@@ -22,147 +69,87 @@ pub enum AcceptedValues {
     Value,
 }
 
-const fn key(path: &'static str) -> Key {
-    Key { path, takes: AcceptedValues::Value }
+/// A section of profiles whose keys are declared by [`section`].
+pub(crate) trait Section: Sized {
+    /// The section as a profile file has it.
+    type Text;
+
+    /// The keys of the section.
+    const KEYS: &'static [Key];
+
+    /// Returns the section of two profiles that are combined: what both allow.
+    fn both(&self, other: &Self) -> Self;
+
+    /// Returns the section of a file that extends a profile with this one.
+    fn over(
+        &self,
+        text: &Self::Text,
+        document: &Document<'_>,
+        widening: Widening,
+    ) -> Result<Self, ProfileError>;
+
+    /// Returns the differences of another profile's section from this one.
+    fn differences(&self, other: &Self) -> Vec<Difference>;
 }
 
-const fn words(path: &'static str, words: &'static [&'static str]) -> Key {
-    Key { path, takes: AcceptedValues::Words(words) }
+/// The keys of all sections, in the order of the documentation.
+const SECTIONS: [&[Key]; 18] = [
+    ProfileText::KEYS,
+    ModeSettings::KEYS,
+    Files::KEYS,
+    NetText::KEYS,
+    HostText::KEYS,
+    PublishText::KEYS,
+    HostRuleText::KEYS,
+    EnvironmentSettings::KEYS,
+    Limits::KEYS,
+    LayerSettings::KEYS,
+    ToolSettings::KEYS,
+    Rule::KEYS,
+    Transactions::KEYS,
+    Jobs::KEYS,
+    Checker::KEYS,
+    RememberSettings::KEYS,
+    WaitingSettings::KEYS,
+    Who::KEYS,
+];
+
+/// Returns all keys, in the order of the documentation.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    SECTIONS.into_iter().flatten()
 }
-
-const LAYERS: &[&str] = &[
-    "mount", "pid", "network", "ipc", "uts", "cgroup", "landlock", "seccomp", "limits", "hide",
-    "protect",
-];
-
-/// All keys, in the order of the documentation.
-pub const KEYS: &[Key] = &[
-    key("version"),
-    key("description"),
-    key("extends"),
-    key("widen"),
-    key("observe"),
-    words("ask", &["never", "destructive", "sensitive", "always"]),
-    words("guard", &["off", "text", "auto", "transaction"]),
-    key("tests"),
-    words("fs.workspace", &["read", "write"]),
-    key("fs.allow_delete"),
-    key("fs.execute"),
-    key("fs.read"),
-    key("fs.write"),
-    key("fs.unguarded"),
-    key("fs.etc"),
-    key("fs.hide"),
-    key("fs.protect"),
-    words("net.mode", &["none", "loopback", "domains", "ports"]),
-    key("net.ports"),
-    key("net.allow"),
-    key("net.deny"),
-    key("net.fetch"),
-    key("net.ask"),
-    key("net.host.ports"),
-    key("net.host.sockets"),
-    key("net.publish.ports"),
-    key("net.rule.host"),
-    key("net.rule.methods"),
-    key("net.rule.credential"),
-    key("env.path"),
-    Key { path: "env.set", takes: AcceptedValues::Names },
-    key("env.pass"),
-    key("env.deny"),
-    key("limits.memory"),
-    key("limits.processes"),
-    key("limits.cpu_percent"),
-    key("limits.file_size"),
-    key("limits.open_files"),
-    key("limits.tmp"),
-    key("limits.timeout_ms"),
-    key("limits.max_timeout_ms"),
-    key("limits.output"),
-    key("limits.file"),
-    key("limits.spool"),
-    key("limits.undo"),
-    key("limits.transaction"),
-    key("limits.kill_grace_ms"),
-    key("limits.sessions"),
-    key("limits.jobs"),
-    key("limits.job_ms"),
-    key("limits.parallel"),
-    key("limits.connections"),
-    key("limits.upload"),
-    key("limits.grace_ms"),
-    words("layers.required", LAYERS),
-    words("layers.optional", LAYERS),
-    key("tools.allow"),
-    key("tools.deny"),
-    key("tools.reverse_thinking"),
-    key("tools.trust_provided"),
-    words("rules.verdict", &["allow", "ask", "deny"]),
-    key("rules.why"),
-    key("rules.tools"),
-    key("rules.command"),
-    key("rules.paths"),
-    key("rules.findings"),
-    key("rules.match"),
-    key("rules.not_match"),
-    words("transactions.deletions", &["ask", "allow"]),
-    words("transactions.replacements", &["ask", "allow"]),
-    key("transactions.most_files"),
-    key("transactions.most_bytes"),
-    key("transactions.noise"),
-    key("transactions.unasked_bytes"),
-    key("transactions.unasked_files"),
-    words("transactions.unreviewed", &["allow", "undoable"]),
-    words("transactions.upper", &["memory", "disk"]),
-    words("transactions.durable", &["no", "replaced", "all"]),
-    words("jobs.routes", &["watch", "transaction", "direct"]),
-    words("jobs.default", &["watch", "transaction", "direct"]),
-    key("diagnostics.name"),
-    key("diagnostics.argv"),
-    words("diagnostics.format", &["cargo-json", "gcc"]),
-    key("diagnostics.when"),
-    key("diagnostics.paths"),
-    words("remember.scopes", &["exact", "prefix", "path"]),
-    key("remember.ms"),
-    key("handlers.deadline_ms"),
-    key("handlers.grace_ms"),
-    key("handlers.quorum"),
-    key("handlers.max_pending"),
-    key("handlers.review_output"),
-    key("who.uid"),
-    key("who.gid"),
-    key("who.unit"),
-];
 
 /// Returns the key with this path.
 pub(crate) fn find(path: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.path == path)
+    keys().find(|key| key.path == path)
 }
 
 /// Returns `true` if a path names a section: there is a key below it.
 pub(crate) fn is_section(path: &str) -> bool {
-    KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+    keys().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// Suggests what was meant by an unknown key.
 pub(crate) fn suggestion(path: &str) -> String {
     let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let of = |key: &&Key| key.path.rsplit_once('.').map_or("", |(section, _)| section) == section;
+    let of = |key: &&'static Key| {
+        key.path.rsplit_once('.').map_or("", |(section, _)| section) == section
+    };
     let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
-    let sections = KEYS.iter().filter_map(|key| key.path.split_once('.')).map(|(name, _)| name);
+    let sections = keys().filter_map(|key| key.path.split_once('.')).map(|(name, _)| name);
     let sections = sections.filter(|_| section.is_empty());
-    let siblings = KEYS.iter().filter(of).map(|key| last(key.path)).chain(sections);
+    let siblings = keys().filter(of).map(|key| last(key.path)).chain(sections);
     if let Some(near) = nearest(name, siblings) {
         return format!("did you mean `{near}`?");
     }
-    if let Some(elsewhere) = KEYS.iter().find(|key| last(key.path) == name) {
+    if let Some(elsewhere) = keys().find(|key| last(key.path) == name) {
         let (section, _) = elsewhere.path.rsplit_once('.').unwrap_or(("the top", ""));
         return match elsewhere.path.contains('.') {
             true => format!("`{name}` is a key of [{section}]"),
             false => format!("`{name}` belongs at the top, before any section"),
         };
     }
-    let known: Vec<_> = KEYS.iter().filter(of).map(|key| last(key.path)).collect();
+    let known: Vec<_> = keys().filter(of).map(|key| last(key.path)).collect();
     let place =
         if section.is_empty() { "at the top".to_owned() } else { format!("in [{section}]") };
     format!("the keys {place} are {}", known.join(", "))
@@ -217,7 +204,7 @@ mod tests {
 
     #[test]
     fn no_key_is_there_twice() {
-        let paths: std::collections::BTreeSet<_> = KEYS.iter().map(|key| key.path).collect();
-        assert_eq!(paths.len(), KEYS.len());
+        let paths: std::collections::BTreeSet<_> = keys().map(|key| key.path).collect();
+        assert_eq!(paths.len(), keys().count());
     }
 }

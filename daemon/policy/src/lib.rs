@@ -22,9 +22,11 @@ mod handlers;
 mod jobs;
 mod judge;
 mod keys;
+mod layers;
 mod learn;
 mod limits;
 mod losses;
+mod modes;
 mod names;
 mod net;
 mod noise;
@@ -43,6 +45,7 @@ mod size;
 mod source;
 mod stack;
 mod syscalls;
+mod tools;
 mod transactions;
 mod variables;
 mod who;
@@ -67,7 +70,7 @@ pub use jobs::JobRoute;
 pub use judge::{
     AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
 };
-pub use keys::{AcceptedValues, KEYS, Key, nearest};
+pub use keys::{AcceptedValues, Key, keys, nearest};
 pub use learn::{Access, LearnedProfile, RefusedAccess, Right, Run, TargetKind, learn};
 pub use losses::{Assessment, Lessons, LossContext, Reason, SessionMemory, UndoRecord, assess};
 pub use observe::{would_refuse, would_refuse_tool};

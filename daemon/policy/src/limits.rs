@@ -1,87 +1,111 @@
 //! Resource limits of a session and its calls. Pure: no I/O.
 
-use crate::{access::Widening, size::Size};
-use serde::{Deserialize, Serialize};
+use crate::{
+    ProfileError,
+    access::Widening,
+    document::Document,
+    keys::{Section as _, Smaller, section},
+    size::Size,
+};
+use palisade_protocol::limits::{MAX_GRACE_MS, MAX_TIMEOUT_MS};
 use std::num::NonZeroU64;
 
-/// Defines the limits as they are written, as they apply, and how profiles combine them. A smaller
-/// value is stricter.
-macro_rules! limits {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr;)*) => {
-        /// The section `[limits]` as it is written in a profile.
-        #[derive(Debug, Default, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub(crate) struct LimitsText { $(pub(crate) $name: Option<$type>,)* }
+/// The largest value of `limits.jobs`.
+const MAX_JOBS: u64 = 256;
 
-        /// Resource limits of a session and its calls.
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-        pub(crate) struct Limits { $($(#[$doc])* pub(crate) $name: $type,)* }
+/// The largest value of `limits.connections`. Each takes two of the egress room's descriptors.
+const MAX_CONNECTIONS: u64 = 4096;
 
-        impl Default for Limits {
-            fn default() -> Self { Self { $($name: $default,)* } }
-        }
-
-        impl Limits {
-            /// Returns the stricter value of each limit.
-            pub(crate) fn stricter(&self, other: &Self) -> Self {
-                Self { $($name: self.$name.min(other.$name),)* }
-            }
-
-            /// Applies a profile's own `[limits]` section on top of these. Returns the first key
-            /// that is laxer, if the profile may not widen.
-            pub(crate) fn with(
-                &self, text: &LimitsText, widening: Widening,
-            ) -> Result<Self, (&'static str, String)> {
-                $(if let Some(value) = text.$name
-                    && value > self.$name && widening == Widening::No {
-                    return Err((concat!("limits.", stringify!($name)), self.$name.to_string()));
-                })*
-                Ok(Self { $($name: text.$name.unwrap_or(self.$name),)* })
-            }
-
-            /// Returns every limit with its name, its text and its numeric value.
-            pub(crate) fn each(&self) -> Vec<(&'static str, String, u64)> {
-                vec![$((stringify!($name), self.$name.to_string(), u64::from(self.$name)),)*]
-            }
-        }
-    };
+section! {
+    /// Resource limits of a session and its calls.
+    "limits." pub(crate) struct Limits, written as LimitsText {
+        /// memory of the session as a whole where there are cgroups, otherwise of each process
+        memory: Size = Size::gib(4), Smaller;
+        /// processes and threads, likewise
+        processes: NonZeroU64 = count(1024), Smaller;
+        /// processor time, in hundredths of a core
+        cpu_percent: NonZeroU64 = count(400), Smaller;
+        /// the largest file that a process may write
+        file_size: Size = Size::gib(4), Smaller;
+        /// open descriptors of a process
+        open_files: NonZeroU64 = count(4096), Smaller;
+        /// size of each of the private directories
+        tmp: Size = Size::gib(1), Smaller;
+        /// timeout of a call that names none
+        timeout_ms: NonZeroU64 = count(30_000), Smaller;
+        /// the longest timeout of a call, to which a longer one is cut; at most 86400000
+        max_timeout_ms: NonZeroU64 = count(600_000), Smaller;
+        /// how much of a call's output a result carries
+        output: Size = Size::kib(100), Smaller;
+        /// how much a file tool reads or writes
+        file: Size = Size::mib(64), Smaller;
+        /// how much of a call's output is stored to page through
+        spool: Size = Size::mib(64), Smaller;
+        /// size of the undo record of one call, and of all records of a session's
+        /// [own work](changes.md#undo), of which the oldest are removed first
+        undo: Size = Size::mib(256), Smaller;
+        /// how much a command may change before its transaction is settled; it counts against
+        /// memory
+        transaction: Size = Size::gib(1), Smaller;
+        /// time between asking a call's processes to end and killing them
+        kill_grace_ms: NonZeroU64 = count(2_000), Smaller;
+        /// sessions of one user at once
+        sessions: NonZeroU64 = count(32), Smaller;
+        /// jobs of one session at once, that is, commands that continue after their call; at most
+        /// 256
+        jobs: NonZeroU64 = count(16), Smaller;
+        /// how long a job may run, whatever it asks for
+        job_ms: NonZeroU64 = ENDLESS, Smaller;
+        /// parallel calls of one session: so many of tools that only read, and so many
+        /// [commands](transactions.md#commands-side-by-side) that leave the session's directory as
+        /// it is
+        parallel: NonZeroU64 = count(8), Smaller;
+        /// connections at once of one session with `net.mode = "domains"`; at most 4096
+        connections: NonZeroU64 = count(256), Smaller;
+        /// bytes that one session with `net.mode = "domains"` may send over its life
+        upload: Size = Size::gib(1), Smaller;
+        /// how long a session may outlive its connection, if its client asks for that; 0 means not
+        /// at all; at most 3600000
+        grace_ms: u64 = 30_000, Smaller;
+    }
 }
 
-limits! {
-    memory: Size = Size::gib(4);
-    processes: NonZeroU64 = count(1024);
-    cpu_percent: NonZeroU64 = count(400);
-    file_size: Size = Size::gib(4);
-    open_files: NonZeroU64 = count(4096);
-    /// The size of each private file system.
-    tmp: Size = Size::gib(1);
-    timeout_ms: NonZeroU64 = count(30_000);
-    max_timeout_ms: NonZeroU64 = count(600_000);
-    /// The output bytes that a result carries.
-    output: Size = Size::kib(100);
-    /// The largest file that a file tool reads or writes.
-    file: Size = Size::mib(64);
-    /// The full output of a call that is stored.
-    spool: Size = Size::mib(64);
-    /// The undo data of a session: the bytes that its changes replaced.
-    undo: Size = Size::mib(256);
-    /// The data that a command may change in its transaction, if that is kept in memory.
-    transaction: Size = Size::gib(1);
-    kill_grace_ms: NonZeroU64 = count(2_000);
-    /// Concurrent sessions of one user.
-    sessions: NonZeroU64 = count(32);
-    /// Concurrent jobs of one session.
-    jobs: NonZeroU64 = count(16);
-    /// The longest time that any job may run, whatever its call requests.
-    job_ms: NonZeroU64 = ENDLESS;
-    /// Concurrent read-only calls of one session.
-    parallel: NonZeroU64 = count(8);
-    /// Concurrent connections of one session in mode `domains`.
-    connections: NonZeroU64 = count(256);
-    /// The data that a session in mode `domains` may send over its life.
-    upload: Size = Size::gib(1);
-    /// The time that a session may outlive its connection; 0 if it may not.
-    grace_ms: u64 = 30_000;
+impl Limits {
+    /// Returns the limits of a file that extends a profile with these.
+    pub(crate) fn resolve(
+        &self,
+        text: &LimitsText,
+        document: &Document<'_>,
+        widening: Widening,
+    ) -> Result<Self, ProfileError> {
+        let mut limits = self.over(text, document, widening)?;
+        if limits.max_timeout_ms.get() > MAX_TIMEOUT_MS {
+            let why = format!("exceeds the limit of {MAX_TIMEOUT_MS}");
+            return Err(document.wrong("limits.max_timeout_ms", why, "lower it"));
+        }
+        if limits.jobs.get() > MAX_JOBS {
+            let why = format!("{} exceeds the limit of {MAX_JOBS}", limits.jobs);
+            return Err(document.wrong("limits.jobs", why, "lower it"));
+        }
+        if limits.connections.get() > MAX_CONNECTIONS {
+            let why = format!("{} exceeds the limit of {MAX_CONNECTIONS}", limits.connections);
+            return Err(document.wrong("limits.connections", why, "lower it"));
+        }
+        if limits.grace_ms > MAX_GRACE_MS {
+            let why = format!("exceeds the limit of {MAX_GRACE_MS}");
+            return Err(document.wrong("limits.grace_ms", why, "lower it"));
+        }
+        if limits.timeout_ms > limits.max_timeout_ms {
+            if text.timeout_ms.is_some() {
+                let most = limits.max_timeout_ms;
+                let why = format!("{} exceeds max_timeout_ms = {most}", limits.timeout_ms);
+                let instead = "raise one or lower the other";
+                return Err(document.wrong("limits.timeout_ms", why, instead));
+            }
+            limits.timeout_ms = limits.max_timeout_ms;
+        }
+        Ok(limits)
+    }
 }
 
 /// No limit: the largest integer that TOML can represent.
@@ -90,7 +114,8 @@ pub(crate) const ENDLESS: NonZeroU64 = match NonZeroU64::new(i64::MAX as u64) {
     None => NonZeroU64::MIN,
 };
 
-const fn count(value: u32) -> NonZeroU64 {
+/// Returns a nonzero number for a declaration.
+pub(crate) const fn count(value: u32) -> NonZeroU64 {
     // A zero would become one here, which is the strictest value allowed.
     match NonZeroU64::new(value as u64) {
         Some(value) => value,

@@ -1,7 +1,7 @@
 //! `fs.hide` and `fs.protect`: name patterns for the workspace, each entry with its source
 //! position. Pure: no I/O.
 
-use crate::{source::WithOrigin, written::List};
+use crate::{keys::noun, source::WithOrigin, written::List};
 use palisade_plan::names::{Kind, Matcher, NameList, Pattern};
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -33,6 +33,8 @@ impl TryFrom<String> for NameEntry {
 /// lists. An exception in one list does not apply to the others.
 #[derive(Debug)]
 pub(crate) struct NameLists(pub(crate) Vec<List<NameEntry>>);
+
+noun! { NameLists: "list of patterns", "lists of patterns"; }
 
 impl NameLists {
     /// Returns the patterns of all lists.

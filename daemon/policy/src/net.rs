@@ -7,7 +7,11 @@ pub(crate) mod host;
 pub(crate) mod publish;
 pub(crate) mod rule;
 
-use crate::source::WithOrigin;
+use crate::{
+    diff::{Difference, Direction, list, ordered},
+    keys::{noun, text, words},
+    source::WithOrigin,
+};
 use entry::{HostEntry, WEB_PORTS};
 use host::{HostServices, HostText};
 use palisade_plan::{Network, host::Target};
@@ -17,30 +21,21 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 use toml::Spanned;
 
-/// The network mode of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum NetMode {
-    /// No network at all.
-    None,
-    /// A private loopback interface.
-    Loopback,
-    /// A private network from which an egress room connects to listed hosts.
-    Domains,
-    /// The host's network, with outbound connections to listed ports only.
-    Ports,
-}
-
-impl NetMode {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Loopback => "loopback",
-            Self::Domains => "domains",
-            Self::Ports => "ports",
-        }
+words! {
+    /// The network mode of a session.
+    pub(crate) enum NetMode {
+        /// No network at all.
+        None = "none",
+        /// A private loopback interface.
+        Loopback = "loopback",
+        /// A private network from which an egress room connects to listed hosts.
+        Domains = "domains",
+        /// The host's network, with outbound connections to listed ports only.
+        Ports = "ports",
     }
 }
+
+noun! { PortEntry: "port", "ports"; }
 
 /// A TCP port number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,19 +58,31 @@ impl TryFrom<i64> for PortEntry {
     }
 }
 
-/// The section `[net]` as it is written in a profile.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct NetText {
-    pub(crate) mode: Option<Spanned<NetMode>>,
-    pub(crate) ports: Option<Vec<Spanned<PortEntry>>>,
-    pub(crate) allow: Option<Vec<Spanned<HostEntry>>>,
-    pub(crate) deny: Option<Vec<Spanned<HostEntry>>>,
-    pub(crate) fetch: Option<Vec<Spanned<HostEntry>>>,
-    pub(crate) ask: Option<bool>,
-    pub(crate) host: HostText,
-    pub(crate) publish: PublishText,
-    pub(crate) rule: Option<Vec<Spanned<HostRuleText>>>,
+text! {
+    /// The section `[net]` as it is written in a profile.
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    "net." pub(crate) struct NetText {
+        /// which network the session has; see below
+        mode: Option<Spanned<NetMode>>, "`loopback`";
+        /// the ports to which TCP may connect with `mode = "ports"`, from 1 to 65535
+        ports: Option<Vec<Spanned<PortEntry>>>, "must be there with `ports`";
+        /// with `mode = "domains"`: the hosts to which the session may connect; see below
+        allow: Option<Vec<Spanned<HostEntry>>>, "none";
+        /// with `mode = "domains"`: hosts that stay closed, whatever allows them
+        deny: Option<Vec<Spanned<HostEntry>>>, "none";
+        /// with `mode = "domains"`: hosts from which [`web_fetch`](network.md#pages-for-a-model)
+        /// may get pages, besides those of `net.allow`. Programs do not reach them
+        fetch: Option<Vec<Spanned<HostEntry>>> ["list of names"], "none";
+        /// with `mode = "domains"`: whether approvers are asked about a host that is in neither
+        /// list. `false`: it is denied
+        ask: Option<bool>, "`false`";
+        sections {
+            host: HostText,
+            publish: PublishText,
+            rule: Option<Vec<Spanned<HostRuleText>>>,
+        }
+    }
 }
 
 /// The network access of a session.
@@ -294,6 +301,54 @@ impl Net {
         rules.sort_by(|a, b| a.value.cmp(&b.value));
         rules
     }
+
+    /// Returns the differences of another profile's network access from this one.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<Difference> {
+        let (more, less) = (Direction::More, Direction::Less);
+        let (from, to) = (self.mode.value, other.mode.value);
+        let texts = (from.name().to_owned(), to.name().to_owned());
+        let mut found = Vec::from_iter(ordered("net.mode", to.cmp(&from), texts));
+        let texts = (self.ask.to_string(), other.ask.to_string());
+        found.extend(ordered("net.ask", other.ask.cmp(&self.ask), texts));
+        for (one, other, (within, beyond), word) in
+            [(self, other, (less, more), "with"), (other, self, (more, less), "without")]
+        {
+            let mut push = |direction, key, what: &dyn fmt::Display| {
+                found.push(Difference::new(direction, key, format!("{word} {what}")));
+            };
+            for said in other.allow.iter().filter(|said| !one.covers(&said.value)) {
+                push(beyond, "net.allow", &said.value);
+            }
+            for said in other.fetch.iter().filter(|said| !one.covers_fetch(&said.value)) {
+                push(beyond, "net.fetch", &said.value);
+            }
+            for rule in other.rules.iter().map(|said| &said.value) {
+                if one.rules.iter().all(|said| said.value != *rule) {
+                    let direction = if one.covers_rule(rule) { within } else { beyond };
+                    push(direction, "net.rule", &format_args!("{}: {rule}", rule.host));
+                }
+            }
+        }
+        found.extend(entries("net.ports", more, &self.ports, &other.ports));
+        found.extend(entries("net.deny", less, &self.deny, &other.deny));
+        found.extend(entries("net.host.ports", more, &self.host.ports, &other.host.ports));
+        let sockets = (&self.host.sockets, &other.host.sockets);
+        found.extend(entries("net.host.sockets", more, sockets.0, sockets.1));
+        let ports = (&self.publish.ports, &other.publish.ports);
+        found.extend(entries("net.publish.ports", more, ports.0, ports.1));
+        found
+    }
+}
+
+/// Compares a list without the source positions of its entries.
+fn entries<T: PartialEq + fmt::Display>(
+    key: &str,
+    entry: Direction,
+    a: &[WithOrigin<T>],
+    b: &[WithOrigin<T>],
+) -> Vec<Difference> {
+    let [a, b] = [a, b].map(|list| list.iter().map(|said| &said.value).collect::<Vec<_>>());
+    list(key, entry, (&a, &b), ToString::to_string)
 }
 
 /// Returns the parts of an entry that are also in a list.

@@ -87,7 +87,7 @@ impl Profile {
         let settings = stack::observed(&under.settings, &self.settings);
         // The enforced profile may have writable directories that need a laxer guard than this one
         // has.
-        held(settings.guard, &settings.fs)?;
+        held(settings.modes.guard, &settings.fs)?;
         let whole = format!("{} under {} {}", self.name, under.digest, self.digest);
         let syscalls = calls(&settings)?.rules();
         let digest = digest(&whole, &settings, &syscalls)
@@ -144,12 +144,12 @@ impl Profile {
     pub fn for_proof(&self) -> Self {
         let mut profile = self.clone();
         let settings = &mut profile.settings;
-        settings.ask = Ask::Never;
+        settings.modes.ask = Ask::Never;
         settings.rules.clear();
         settings.tools.allow = None;
         settings.tools.deny.clear();
         settings.tools.reverse_thinking.clear();
-        settings.handlers.review_output.clear();
+        settings.handlers.waiting.review_output.clear();
         profile
     }
 
@@ -198,13 +198,13 @@ impl Profile {
     /// Returns the ask mode: which calls need approval.
     #[must_use]
     pub const fn ask(&self) -> Ask {
-        self.settings.ask
+        self.settings.modes.ask
     }
 
     /// Returns the guard: how commands of `bash` are checked.
     #[must_use]
     pub const fn guard(&self) -> Guard {
-        self.settings.guard
+        self.settings.modes.guard
     }
 
     /// Returns the route of a job: the one that its call requests, or else the profile's default.
@@ -346,7 +346,7 @@ impl Profile {
     /// Returns `true` if an approver reviews a tool's output before the agent sees it.
     #[must_use]
     pub fn reviews_output(&self, tool: &ToolSpec) -> bool {
-        names(&self.settings.handlers.review_output, tool)
+        names(&self.settings.handlers.waiting.review_output, tool)
     }
 
     /// Returns `true` if each call of a tool must include its reverse thinking.

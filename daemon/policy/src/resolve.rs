@@ -3,7 +3,7 @@
 //! I/O.
 
 pub(crate) mod files;
-mod laxer;
+pub(crate) mod laxer;
 mod names;
 mod network;
 mod parts;
@@ -14,37 +14,31 @@ use crate::{
     access::{Widening, WorkspaceAccess},
     document::Document,
     entries::LayerEntry,
+    environment::settings::EnvironmentSettings,
     example::Example,
     handlers::Handlers,
     jobs::Jobs,
+    keys::Section as _,
+    layers::LayerSettings,
     limits::Limits,
+    modes::ModeSettings,
     net::{Net, NetMode},
-    settings::{EnvironmentSettings, FileSettings, LayerSettings, Settings, ToolSettings},
+    settings::{FileSettings, Settings},
     source::WithOrigin,
     stack,
+    tools::ToolSettings,
     transactions::Transactions,
     written::ProfileText,
 };
-use laxer::laxer;
 use palisade_plan::Layer;
-use palisade_protocol::{
-    Ask, Guard,
-    limits::{MAX_GRACE_MS, MAX_TIMEOUT_MS},
-};
 
 /// The version of the profile language that this build reads.
 pub(crate) const VERSION: i64 = 1;
 
-/// The largest value of `limits.jobs`.
-const MAX_JOBS: u64 = 256;
-
-/// The largest value of `limits.connections`. Each takes two of the egress room's descriptors.
-const MAX_CONNECTIONS: u64 = 4096;
-
 /// Returns the settings that a file results in, together with its parents.
 pub(crate) fn resolve(
     document: &Document<'_>,
-    mut written: ProfileText,
+    written: ProfileText,
     parents: &[&Settings],
 ) -> Result<Settings, ProfileError> {
     head(document, &written)?;
@@ -55,43 +49,12 @@ pub(crate) fn resolve(
         }
         None => bare(document, &written)?,
     };
-    let ask = match written.ask {
-        Some(ask) if ask < base.ask && widening == Widening::No => {
-            return Err(laxer(
-                document,
-                "ask",
-                "asks for approval less often than the extended profile",
-            ));
-        }
-        Some(ask) => ask,
-        None => base.ask,
-    };
-    let guard = match written.guard {
-        Some(guard) if guard < base.guard && widening == Widening::No => {
-            return Err(laxer(document, "guard", "guards less than the extended profile"));
-        }
-        Some(guard) => guard,
-        None => base.guard,
-    };
-    let transactions = base
-        .transactions
-        .with(std::mem::take(&mut written.transactions), widening)
-        .map_err(|(key, why)| laxer(document, key, &why))?;
-    let jobs = base
-        .jobs
-        .with(std::mem::take(&mut written.jobs), widening)
-        .map_err(|(key, why)| laxer(document, key, &why))?;
-    if !jobs.routes.contains(&jobs.default) {
-        let why = format!("is {:?}, which is not in jobs.routes", jobs.default.name());
-        return Err(document.wrong("jobs.default", &why, "name one that is"));
-    }
+    let modes = base.modes.over(&written.modes(), document, widening)?;
     let extends = written.parents().to_vec();
     let fs = files::files(document, &written.fs, &base.fs, widening)?;
-    files::held(guard, &fs)?;
-    let limits = limits(document, &written, &base.limits, widening)?;
-    let tools = parts::tools(document, &written.tools, &base.tools, widening)?;
+    files::held(modes.guard, &fs)?;
     let net = network::network(document, &written.net, &base.net, widening)?;
-    let layers = parts::layers(document, &written.layers, &base.layers, widening)?;
+    let layers = base.layers.resolve(&written.layers, document, widening)?;
     let needed = |entry: &LayerEntry| entry.0 == Layer::Network;
     if net.mode.value == NetMode::Ports && layers.required.iter().any(needed) {
         let why = "is \"ports\", which uses no network namespace, but layers.required has network";
@@ -101,17 +64,20 @@ pub(crate) fn resolve(
         description: written.description.clone().unwrap_or_default(),
         extends,
         widening,
-        ask,
-        guard,
+        modes,
         fs,
         net,
-        env: parts::environment(document, &written.env, &base.env, widening)?,
-        limits,
+        env: base.env.resolve(&written.env, document, widening)?,
+        limits: base.limits.resolve(&written.limits, document, widening)?,
         layers,
-        tools,
-        handlers: parts::handlers(document, &written, &base.handlers, widening)?,
-        transactions,
-        jobs,
+        tools: base.tools.resolve(&written.tools, document, widening)?,
+        handlers: base.handlers.resolve(
+            (&written.handlers, &written.remember),
+            document,
+            widening,
+        )?,
+        transactions: base.transactions.over(&written.transactions, document, widening)?,
+        jobs: base.jobs.resolve(&written.jobs, document, widening)?,
         rules: base.rules,
         diagnostics: parts::diagnostics(document, written.diagnostics.as_ref(), base.diagnostics)?,
         who: base.who,
@@ -197,8 +163,7 @@ fn bare(document: &Document<'_>, written: &ProfileText) -> Result<Settings, Prof
         description: String::new(),
         extends: Vec::new(),
         widening: Widening::Yes,
-        ask: Ask::Destructive,
-        guard: Guard::Auto,
+        modes: ModeSettings::default(),
         fs: FileSettings {
             workspace: WithOrigin { value, at },
             allow_delete: false,
@@ -219,41 +184,4 @@ fn bare(document: &Document<'_>, written: &ProfileText) -> Result<Settings, Prof
         who: Vec::new(),
         tests: Vec::new(),
     })
-}
-
-fn limits(
-    document: &Document<'_>,
-    written: &ProfileText,
-    base: &Limits,
-    widening: Widening,
-) -> Result<Limits, ProfileError> {
-    let text = &written.limits;
-    let mut limits = base.with(text, widening).map_err(|(key, most)| {
-        laxer(document, key, &format!("exceeds the {most} of the extended profile"))
-    })?;
-    if limits.max_timeout_ms.get() > MAX_TIMEOUT_MS {
-        let why = format!("exceeds the limit of {MAX_TIMEOUT_MS}");
-        return Err(document.wrong("limits.max_timeout_ms", why, "lower it"));
-    }
-    if limits.jobs.get() > MAX_JOBS {
-        let why = format!("{} exceeds the limit of {MAX_JOBS}", limits.jobs);
-        return Err(document.wrong("limits.jobs", why, "lower it"));
-    }
-    if limits.connections.get() > MAX_CONNECTIONS {
-        let why = format!("{} exceeds the limit of {MAX_CONNECTIONS}", limits.connections);
-        return Err(document.wrong("limits.connections", why, "lower it"));
-    }
-    if limits.grace_ms > MAX_GRACE_MS {
-        let why = format!("exceeds the limit of {MAX_GRACE_MS}");
-        return Err(document.wrong("limits.grace_ms", why, "lower it"));
-    }
-    if limits.timeout_ms > limits.max_timeout_ms {
-        if text.timeout_ms.is_some() {
-            let most = limits.max_timeout_ms;
-            let why = format!("{} exceeds max_timeout_ms = {most}", limits.timeout_ms);
-            return Err(document.wrong("limits.timeout_ms", why, "raise one or lower the other"));
-        }
-        limits.timeout_ms = limits.max_timeout_ms;
-    }
-    Ok(limits)
 }

@@ -7,48 +7,54 @@ mod shadow;
 use crate::{
     entries::{TMP, ToolEntry, VARIABLES},
     facts::{Commands, DESTRUCTIVE, Facts, SUSPECTED, is_asked},
+    keys::{noun, text, words},
     source::WithOrigin,
 };
 use palisade_protocol::{Finding, ToolSpec};
 use serde::{Deserialize, Serialize};
 
-/// The verdict of a rule, from lax to strict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
-    Allow,
-    Ask,
-    Deny,
+words! {
+    /// The verdict of a rule, from lax to strict.
+    pub(crate) enum Verdict {
+        Allow = "allow",
+        Ask = "ask",
+        Deny = "deny",
+    }
 }
 
-/// One `[[rules]]` section of a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Rule {
-    /// The verdict of the rule.
-    pub(crate) verdict: Verdict,
-    /// The reason for the rule; shown with every refusal.
-    pub(crate) why: String,
-    /// The tools that the rule applies to; all tools if empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tools: Vec<ToolEntry>,
-    /// The first words of a command. A list in place of a word matches any of its words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) command: Vec<OneOf>,
-    /// Path globs: absolute, beginning with a variable, or else relative to the workspace.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) paths: Vec<String>,
-    /// The kinds of findings that the rule applies to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) findings: Vec<String>,
-    /// Commands that the rule must match, or paths if it has no `command`. Checked when the profile
-    /// is loaded.
-    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) examples: Vec<String>,
-    /// Commands or paths that the rule must not match.
-    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) counter_examples: Vec<String>,
+text! {
+    /// One `[[rules]]` section of a profile.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    "rules." pub(crate) struct Rule {
+        /// the decision
+        verdict: Verdict, "must be there";
+        /// the reason, shown with every refusal
+        why: String, "must be there";
+        /// which tools it applies to
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<ToolEntry>, "every tool";
+        /// the first words of a command; a list in place of a word is a choice
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        command: Vec<OneOf>, "any";
+        /// absolute, below a variable, or below the workspace; `*` and `?` match within one name,
+        /// `**` across directories
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String> ["list of globs"], "any";
+        /// kinds of findings, such as `destructive` (which includes `suspected`), `plant` and
+        /// `hidden`
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<String> ["list of kinds"], "any";
+        /// commands (or paths) that the rule must match, checked when the profile is loaded
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        examples as "match": Vec<String>, "none";
+        /// commands (or paths) that the rule must not match, checked likewise
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        counter_examples as "not_match": Vec<String>, "none";
+    }
 }
+
+noun! { OneOf: "word", "words"; }
 
 /// A word, or a list of alternative words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

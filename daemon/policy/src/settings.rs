@@ -3,21 +3,24 @@
 use crate::{
     access::{Guarding, PathAccess, Widening, WorkspaceAccess},
     checkers::Checker,
-    entries::{Base, LayerEntry, PathEntry, ToolEntry, VariableEntry},
+    entries::{Base, PathEntry, ToolEntry},
+    environment::settings::EnvironmentSettings,
     example::Example,
     handlers::Handlers,
     jobs::Jobs,
+    layers::LayerSettings,
     limits::Limits,
+    modes::ModeSettings,
     names::{NameEntry, PatternList},
     net::Net,
     rules::Rule,
     source::{Origin, WithOrigin},
+    tools::ToolSettings,
     transactions::Transactions,
     who::Who,
 };
-use palisade_protocol::{Ask, Guard};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 /// The settings of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,9 +31,9 @@ pub(crate) struct Settings {
     pub(crate) extends: Vec<String>,
     #[serde(skip)]
     pub(crate) widening: Widening,
-    pub(crate) ask: Ask,
-    /// The guard: how commands of `bash` are checked.
-    pub(crate) guard: Guard,
+    /// The modes: which calls need approval, and how commands of `bash` are checked.
+    #[serde(flatten)]
+    pub(crate) modes: ModeSettings,
     pub(crate) fs: FileSettings,
     pub(crate) net: Net,
     pub(crate) env: EnvironmentSettings,
@@ -165,39 +168,4 @@ impl FileEntry {
             (PathAccess::Write, Guarding::Unguarded) => "fs.unguarded",
         }
     }
-}
-
-/// The environment variables of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct EnvironmentSettings {
-    /// The directories of `PATH`.
-    pub(crate) path: Vec<PathEntry>,
-    /// Variables with their values.
-    pub(crate) set: BTreeMap<VariableEntry, String>,
-    /// Variables that the broker passes on from its own environment.
-    pub(crate) pass: Vec<VariableEntry>,
-    /// Variables that a call can not set.
-    pub(crate) deny: Vec<VariableEntry>,
-}
-
-/// The layers that are required, and those that may be missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct LayerSettings {
-    /// Layers that a profile which extends this one can not make optional.
-    pub(crate) required: Vec<LayerEntry>,
-    /// Layers that may be missing; every result then says so.
-    pub(crate) optional: Vec<LayerEntry>,
-}
-
-/// The tools that a session may use.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct ToolSettings {
-    /// The allowed tools; all tools if absent.
-    pub(crate) allow: Option<Vec<ToolEntry>>,
-    /// The denied tools.
-    pub(crate) deny: Vec<ToolEntry>,
-    /// Tools whose calls must include reverse thinking.
-    pub(crate) reverse_thinking: Vec<ToolEntry>,
-    /// Provided tools whose own metadata is trusted. Other provided tools get the strict defaults.
-    pub(crate) trust_provided: Vec<ToolEntry>,
 }

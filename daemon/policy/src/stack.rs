@@ -4,13 +4,12 @@
 use crate::{
     access::{Guarding, PathAccess},
     entries::PathEntry,
-    handlers::Handlers,
+    keys::Section as _,
     names,
     rules::{Rule, Verdict},
-    settings::{
-        EnvironmentSettings, FileEntry, FileSettings, LayerSettings, Settings, ToolSettings,
-    },
+    settings::{FileEntry, FileSettings, Settings},
     source::WithOrigin,
+    tools::ToolSettings,
 };
 
 /// Returns the settings that allow only what both profiles allow.
@@ -20,17 +19,16 @@ pub(crate) fn both(a: &Settings, b: &Settings) -> Settings {
         description: a.description.clone(),
         extends: Vec::new(),
         widening: a.widening,
-        ask: a.ask.max(b.ask),
-        guard: a.guard.max(b.guard),
+        modes: a.modes.both(&b.modes),
         fs,
         net: a.net.both(&b.net),
-        env: environment(&a.env, &b.env),
-        limits: a.limits.stricter(&b.limits),
-        layers: layers(&a.layers, &b.layers),
-        tools: tools(&a.tools, &b.tools),
-        handlers: handlers(&a.handlers, &b.handlers),
-        transactions: a.transactions.stricter(&b.transactions),
-        jobs: a.jobs.stricter(&b.jobs),
+        env: a.env.combined(&b.env),
+        limits: a.limits.both(&b.limits),
+        layers: a.layers.combined(&b.layers),
+        tools: a.tools.both(&b.tools),
+        handlers: a.handlers.both(&b.handlers),
+        transactions: a.transactions.both(&b.transactions),
+        jobs: a.jobs.both(&b.jobs),
         rules: rules(&a.rules, &b.rules),
         diagnostics: common(&a.diagnostics, &b.diagnostics),
         who: union(&a.who, &b.who),
@@ -135,49 +133,6 @@ pub(crate) fn files(a: &FileSettings, b: &FileSettings) -> FileSettings {
     both
 }
 
-fn environment(a: &EnvironmentSettings, b: &EnvironmentSettings) -> EnvironmentSettings {
-    let deny = union(&a.deny, &b.deny);
-    let mut set = a.set.clone();
-    set.extend(b.set.clone());
-    set.retain(|name, _| !deny.contains(name));
-    let mut pass = common(&a.pass, &b.pass);
-    pass.retain(|name| !deny.contains(name));
-    let path = if b.path.is_empty() { a.path.clone() } else { b.path.clone() };
-    EnvironmentSettings { path, set, pass, deny }
-}
-
-fn layers(a: &LayerSettings, b: &LayerSettings) -> LayerSettings {
-    let required = union(&a.required, &b.required);
-    let mut optional = common(&a.optional, &b.optional);
-    optional.retain(|layer| !required.contains(layer));
-    LayerSettings { required, optional }
-}
-
-fn tools(a: &ToolSettings, b: &ToolSettings) -> ToolSettings {
-    let allow = match (&a.allow, &b.allow) {
-        (Some(a), Some(b)) => Some(common(a, b)),
-        (one, other) => one.clone().or_else(|| other.clone()),
-    };
-    ToolSettings {
-        allow,
-        deny: union(&a.deny, &b.deny),
-        reverse_thinking: union(&a.reverse_thinking, &b.reverse_thinking),
-        trust_provided: common(&a.trust_provided, &b.trust_provided),
-    }
-}
-
-fn handlers(a: &Handlers, b: &Handlers) -> Handlers {
-    Handlers {
-        deadline_ms: a.deadline_ms.min(b.deadline_ms),
-        grace_ms: a.grace_ms.min(b.grace_ms),
-        quorum: a.quorum.max(b.quorum),
-        max_pending: a.max_pending.min(b.max_pending),
-        remember: common(&a.remember, &b.remember),
-        remember_ms: a.remember_ms.min(b.remember_ms),
-        review_output: union(&a.review_output, &b.review_output),
-    }
-}
-
 /// Combines two lists of rules. An allow rule applies only if both have it; an ask or deny rule, if
 /// either has it.
 fn rules(a: &[WithOrigin<Rule>], b: &[WithOrigin<Rule>]) -> Vec<WithOrigin<Rule>> {
@@ -196,6 +151,7 @@ pub(crate) fn union<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
     a.iter().chain(more).cloned().collect()
 }
 
-fn common<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
+/// Returns the items that are in both lists.
+pub(crate) fn common<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
     a.iter().filter(|item| b.contains(item)).cloned().collect()
 }

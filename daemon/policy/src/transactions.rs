@@ -1,69 +1,86 @@
 //! A profile's `[transactions]` settings: which effects of a command need approval before they are
 //! committed, and which never do. Pure: no I/O.
 
-use crate::{access::Widening, rules::glob, size::Size};
+use crate::{
+    keys::{Choosing, LaterWord, Neutral, Single, Smaller, noun, section, words},
+    limits::count,
+    rules::glob,
+    size::Size,
+};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// The need for approval of a kind of change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ApprovalNeed {
-    Allow,
-    Ask,
+words! {
+    /// The need for approval of a kind of change.
+    pub(crate) enum ApprovalNeed {
+        Allow = "allow",
+        Ask = "ask",
+    }
 }
 
-/// The profile section `[transactions]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Transactions {
-    /// The need for approval of deletions of files that existed before.
-    pub(crate) deletions: ApprovalNeed,
-    /// The need for approval of changes to the contents of files that existed before.
-    pub(crate) replacements: ApprovalNeed,
-    /// The number of changed entries above which a change set needs approval.
-    pub(crate) most_files: NonZeroU64,
-    /// The number of changed bytes above which a change set needs approval.
-    pub(crate) most_bytes: Size,
+section! {
+    /// The profile section `[transactions]`.
+    "transactions." pub(crate) struct Transactions, written as TransactionsText {
+        /// deletion of what existed before
+        deletions: ApprovalNeed = ApprovalNeed::Ask, LaterWord(ASKS_LESS);
+        /// new contents for what existed before, except where something was only added
+        replacements: ApprovalNeed = ApprovalNeed::Ask, LaterWord(ASKS_LESS);
+        /// more entries than this need approval, whatever happens to them
+        most_files: NonZeroU64 = count(10_000), Smaller;
+        /// more bytes than this need approval
+        most_bytes: Size = Size::gib(1), Smaller;
+        /// where nobody is asked (`ask = "never"`): `undoable` denies a loss that undo can not keep,
+        /// and every [plant](losses.md#plants). The profile `autonomous` has it
+        unreviewed: Unreviewed = Unreviewed::Allow, LaterWord(ASKS_LESS);
+        /// how many files in directories that git ignores a session may delete or replace without
+        /// approval, as long as undo keeps them
+        unasked_files: u64 = 1000, Smaller;
+        /// how many bytes of such files
+        unasked_bytes: Size = Size::mib(16), Smaller;
+        /// what may be created and deleted without approval, unless git tracks it: names or paths
+        /// at any depth of the workspace, with `*` and `?`. With a slash at the end, directories of
+        /// that name and everything below. The built-in profiles list caches and build directories
+        /// here
+        noise: Vec<Noise> = Vec::new(), Choosing("needs approval in");
+        /// where the writes of a command are stored until they are committed, up to
+        /// `limits.transaction`: in memory, or on the workspace's own file system, for files of
+        /// gigabytes. See [transactions](transactions.md#where-it-is-kept)
+        upper: Upper = Upper::Memory, Neutral::GreaterApplies;
+        /// what must be on disk before a commit is done, so that a power cut leaves the old or the
+        /// new: nothing; what replaces something; new files as well
+        durable: Durable = Durable::Replaced, Neutral::GreaterApplies;
+    }
+}
+
+/// What a word of these keys does that is laxer than the extended profile's.
+const ASKS_LESS: &str = "asks for approval less often";
+
+words! {
     /// The decision about a loss that nobody reviews.
-    pub(crate) unreviewed: Unreviewed,
-    /// The number of files in ignored directories that a session may delete or replace without
-    /// approval.
-    pub(crate) unasked_files: u64,
-    /// The number of bytes in such files.
-    pub(crate) unasked_bytes: Size,
-    /// Paths that may be created, changed and deleted without approval.
-    pub(crate) noise: Vec<Noise>,
+    pub(crate) enum Unreviewed {
+        /// The loss is committed.
+        Allow = "allow",
+        /// The loss is committed if undo can restore it, and denied otherwise. Plants are denied.
+        Undoable = "undoable",
+    }
+}
+
+words! {
     /// The storage for what a command writes, until it is committed.
-    pub(crate) upper: Upper,
-    /// The data that is flushed to disk before a commit.
-    pub(crate) durable: Durable,
+    pub(crate) enum Upper {
+        Memory = "memory",
+        Disk = "disk",
+    }
 }
 
-/// The decision about a loss that nobody reviews.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Unreviewed {
-    /// The loss is committed.
-    Allow,
-    /// The loss is committed if undo can restore it, and denied otherwise. Plants are denied.
-    Undoable,
-}
-
-/// The storage for what a command writes, until it is committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Upper {
-    Memory,
-    Disk,
-}
-
-/// The data that is flushed to disk before a commit: none, replaced files only, or new files too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Durable {
-    No,
-    Replaced,
-    All,
+words! {
+    /// The data that is flushed to disk before a commit: none, replaced files only, or new files
+    /// too.
+    pub(crate) enum Durable {
+        No = "no",
+        Replaced = "replaced",
+        All = "all",
+    }
 }
 
 /// A path pattern below the workspace, at any depth. With a trailing slash it matches a directory
@@ -97,12 +114,15 @@ impl From<Noise> for String {
     }
 }
 
-impl Noise {
-    /// Returns the pattern as it is written.
-    pub(crate) fn shown(&self) -> String {
+noun! { Noise: "path", "paths"; }
+
+impl Single for Noise {
+    fn shown(&self) -> String {
         self.0.clone()
     }
+}
 
+impl Noise {
     /// Returns `true` if the pattern matches a path, which is relative to the workspace. A pattern
     /// for a directory matches directories and their contents, but never a file of that name.
     fn is(&self, path: &[u8], is_directory: bool) -> bool {
@@ -116,59 +136,7 @@ impl Noise {
     }
 }
 
-impl Default for Transactions {
-    fn default() -> Self {
-        Self {
-            deletions: ApprovalNeed::Ask,
-            replacements: ApprovalNeed::Ask,
-            most_files: NonZeroU64::MIN.saturating_add(9_999),
-            most_bytes: Size::gib(1),
-            unreviewed: Unreviewed::Allow,
-            unasked_files: 1000,
-            unasked_bytes: Size::mib(16),
-            noise: Vec::new(),
-            upper: Upper::Memory,
-            durable: Durable::Replaced,
-        }
-    }
-}
-
-/// The section `[transactions]` as it is written in a profile.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct TransactionsText {
-    deletions: Option<ApprovalNeed>,
-    replacements: Option<ApprovalNeed>,
-    most_files: Option<NonZeroU64>,
-    most_bytes: Option<Size>,
-    unreviewed: Option<Unreviewed>,
-    unasked_files: Option<u64>,
-    unasked_bytes: Option<Size>,
-    noise: Option<Vec<Noise>>,
-    upper: Option<Upper>,
-    durable: Option<Durable>,
-}
-
 impl Transactions {
-    /// Combines two profiles: only what both allow without approval.
-    pub(crate) fn stricter(&self, other: &Self) -> Self {
-        let common = |a: &[Noise], b: &[Noise]| -> Vec<Noise> {
-            a.iter().filter(|noise| b.contains(noise)).cloned().collect()
-        };
-        Self {
-            deletions: self.deletions.max(other.deletions),
-            replacements: self.replacements.max(other.replacements),
-            most_files: self.most_files.min(other.most_files),
-            most_bytes: self.most_bytes.min(other.most_bytes),
-            unreviewed: self.unreviewed.max(other.unreviewed),
-            unasked_files: self.unasked_files.min(other.unasked_files),
-            unasked_bytes: self.unasked_bytes.min(other.unasked_bytes),
-            noise: common(&self.noise, &other.noise),
-            upper: self.upper.max(other.upper),
-            durable: self.durable.max(other.durable),
-        }
-    }
-
     /// Returns the transaction settings of a launch plan.
     pub(crate) const fn kept(&self) -> palisade_plan::Transactions {
         palisade_plan::Transactions {
@@ -182,62 +150,6 @@ impl Transactions {
                 Durable::All => palisade_plan::Durable::All,
             },
         }
-    }
-
-    /// Applies a profile's own `[transactions]` section on top of this one. Returns the first key
-    /// that is laxer, if the profile may not widen.
-    pub(crate) fn with(
-        &self,
-        text: TransactionsText,
-        widening: Widening,
-    ) -> Result<Self, (&'static str, String)> {
-        let new = Self {
-            deletions: text.deletions.unwrap_or(self.deletions),
-            replacements: text.replacements.unwrap_or(self.replacements),
-            most_files: text.most_files.unwrap_or(self.most_files),
-            most_bytes: text.most_bytes.unwrap_or(self.most_bytes),
-            unreviewed: text.unreviewed.unwrap_or(self.unreviewed),
-            unasked_files: text.unasked_files.unwrap_or(self.unasked_files),
-            unasked_bytes: text.unasked_bytes.unwrap_or(self.unasked_bytes),
-            noise: text.noise.unwrap_or_else(|| self.noise.clone()),
-            upper: text.upper.unwrap_or(self.upper),
-            durable: text.durable.unwrap_or(self.durable),
-        };
-        if widening == Widening::Yes {
-            return Ok(new);
-        }
-        let asks = "asks for approval less often than the extended profile";
-        let more = |own: &[Noise], base: &[Noise]| {
-            own.iter().find(|noise| !base.contains(noise)).map(Noise::shown)
-        };
-        if new.deletions < self.deletions {
-            return Err(("transactions.deletions", asks.to_owned()));
-        }
-        if new.replacements < self.replacements {
-            return Err(("transactions.replacements", asks.to_owned()));
-        }
-        if new.most_files > self.most_files {
-            return Err(("transactions.most_files", asks.to_owned()));
-        }
-        if new.most_bytes > self.most_bytes {
-            return Err(("transactions.most_bytes", asks.to_owned()));
-        }
-        if new.unreviewed < self.unreviewed {
-            return Err(("transactions.unreviewed", asks.to_owned()));
-        }
-        if new.unasked_files > self.unasked_files {
-            return Err(("transactions.unasked_files", asks.to_owned()));
-        }
-        if new.unasked_bytes > self.unasked_bytes {
-            return Err(("transactions.unasked_bytes", asks.to_owned()));
-        }
-        if let Some(noise) = more(&new.noise, &self.noise) {
-            return Err((
-                "transactions.noise",
-                format!("has {noise:?}, which needs approval in the extended profile"),
-            ));
-        }
-        Ok(new)
     }
 
     /// Returns the patterns of noise that match directories at any depth, as patterns of names.
@@ -256,6 +168,7 @@ impl Transactions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Section as _;
 
     fn noise(text: &str) -> Noise {
         Noise::try_from(text.to_owned()).unwrap()
@@ -297,7 +210,7 @@ mod tests {
             ..Transactions::default()
         };
         let strict = Transactions { noise: vec![noise("b/")], ..Transactions::default() };
-        let both = lax.stricter(&strict);
+        let both = lax.both(&strict);
         assert_eq!((both.deletions, both.noise), (ApprovalNeed::Ask, vec![noise("b/")]));
     }
 }

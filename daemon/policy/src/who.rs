@@ -1,6 +1,6 @@
 //! The users that may use a profile. Pure: no I/O.
 
-use crate::entries::UnitEntry;
+use crate::{entries::UnitEntry, keys::text};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{
@@ -10,15 +10,28 @@ use serde::{
 };
 use std::fmt;
 
-/// One profile section `[who]`: the users, groups and units that may use the profile.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[derive(Default)]
-pub(crate) struct Who {
-    pub(crate) uid: Vec<u32>,
-    pub(crate) gid: Vec<u32>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unit: Vec<UnitEntry>,
+text! {
+    /// One profile section `[who]`: the users, groups and units that may use the profile.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    "who." pub(crate) struct Who {
+        /// these users
+        uid: Vec<u32>, "none";
+        /// users whose group is one of these
+        gid: Vec<u32>, "none";
+        /// processes of these units of the system's systemd, such as `agent.service`. A process
+        /// whose unit is unknown (a kernel before 6.5, no systemd) does not match
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unit: Vec<UnitEntry>, "none";
+    }
+}
+
+impl Who {
+    /// Returns the section as comparisons show it.
+    pub(crate) fn shown(&self) -> String {
+        let units: Vec<_> = self.unit.iter().map(|unit| unit.0.as_str()).collect();
+        format!("only uid {:?}, gid {:?} or unit {units:?}", self.uid, self.gid)
+    }
 }
 
 /// The sections `[who]` of a profile file. A client has to meet each of them.

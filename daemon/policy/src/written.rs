@@ -4,61 +4,77 @@
 use crate::{
     access::WorkspaceAccess,
     checkers::Checker,
-    entries::{EtcEntry, LayerEntry, PathEntry, ToolEntry, VariableEntry, WritableEntry},
-    handlers::Rememberable,
+    entries::{EtcEntry, PathEntry, WritableEntry},
+    environment::settings::EnvironmentText,
+    handlers::{HandlersText, RememberText},
     jobs::JobsText,
+    keys::{noun, text},
+    layers::LayersText,
     limits::LimitsText,
+    modes::ModesText,
     names::NameLists,
     net::NetText,
     rules::Rule,
+    tools::ToolsText,
     transactions::TransactionsText,
     who::Conditions,
 };
 use palisade_protocol::{Ask, Guard};
 use serde::Deserialize;
-use std::{collections::BTreeMap, num::NonZeroU64};
 use toml::Spanned;
 
 /// A list in which each entry has its source position.
 pub(crate) type List<T> = Vec<Spanned<T>>;
 
-/// A whole profile file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ProfileText {
-    pub(crate) version: Option<Spanned<i64>>,
-    pub(crate) description: Option<String>,
-    pub(crate) extends: Option<Spanned<Extends>>,
-    pub(crate) widen: Option<Spanned<bool>>,
-    pub(crate) observe: Option<Spanned<String>>,
-    pub(crate) ask: Option<Ask>,
-    pub(crate) guard: Option<Guard>,
-    #[serde(default)]
-    pub(crate) tests: List<String>,
-    #[serde(default)]
-    pub(crate) fs: Files,
-    #[serde(default)]
-    pub(crate) net: NetText,
-    #[serde(default)]
-    pub(crate) env: Environment,
-    #[serde(default)]
-    pub(crate) limits: LimitsText,
-    #[serde(default)]
-    pub(crate) layers: Layers,
-    #[serde(default)]
-    pub(crate) tools: Tools,
-    #[serde(default)]
-    pub(crate) rules: List<Rule>,
-    #[serde(default)]
-    pub(crate) transactions: TransactionsText,
-    #[serde(default)]
-    pub(crate) jobs: JobsText,
-    pub(crate) diagnostics: Option<List<Checker>>,
-    #[serde(default)]
-    pub(crate) remember: Remember,
-    #[serde(default)]
-    pub(crate) handlers: HandlersText,
-    pub(crate) who: Option<Conditions>,
+text! {
+    /// A whole profile file.
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    "" pub(crate) struct ProfileText {
+        /// the version of this language
+        version: Option<Spanned<i64>> ["1"], "must be there";
+        /// what the profile is for, in a sentence
+        description: Option<String>, "must be there";
+        /// the profiles that this one narrows, or widens
+        extends: Option<Spanned<Extends>>, "none";
+        /// the profile may allow more than what it extends; for root's daemon only in a file that
+        /// root owns
+        widen: Option<Spanned<bool>>, "`false`";
+        /// this profile is [observed and not enforced](#trying-a-profile-out-observe); the named
+        /// one is enforced
+        observe: Option<Spanned<String>> ["a profile's name"], "none";
+        /// examples with their answers
+        #[serde(default)]
+        tests: List<String>, "none";
+        sections {
+            ask: Option<Ask>,
+            guard: Option<Guard>,
+            #[serde(default)]
+            fs: Files,
+            #[serde(default)]
+            net: NetText,
+            #[serde(default)]
+            env: EnvironmentText,
+            #[serde(default)]
+            limits: LimitsText,
+            #[serde(default)]
+            layers: LayersText,
+            #[serde(default)]
+            tools: ToolsText,
+            #[serde(default)]
+            rules: List<Rule>,
+            #[serde(default)]
+            transactions: TransactionsText,
+            #[serde(default)]
+            jobs: JobsText,
+            diagnostics: Option<List<Checker>>,
+            #[serde(default)]
+            remember: RememberText,
+            #[serde(default)]
+            handlers: HandlersText,
+            who: Option<Conditions>,
+        }
+    }
 }
 
 /// One profile name, or several.
@@ -68,6 +84,8 @@ pub(crate) enum Extends {
     One(String),
     Several(Vec<String>),
 }
+
+noun! { Extends: "name, or list of names", "names"; }
 
 impl Extends {
     fn names(&self) -> &[String] {
@@ -84,70 +102,42 @@ impl ProfileText {
         self.extends.as_ref().map_or(&[], |extends| extends.get_ref().names())
     }
 
+    /// Returns the modes of the file.
+    pub(crate) const fn modes(&self) -> ModesText {
+        ModesText { ask: self.ask, guard: self.guard }
+    }
+
     /// Returns the profile under which this one is observed, if any.
     pub(crate) fn under(&self) -> Option<&String> {
         self.observe.as_ref().map(Spanned::get_ref)
     }
 }
 
-/// The profile section `[fs]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Files {
-    pub(crate) workspace: Option<Spanned<WorkspaceAccess>>,
-    pub(crate) allow_delete: Option<bool>,
-    pub(crate) execute: Option<List<PathEntry>>,
-    pub(crate) read: Option<List<PathEntry>>,
-    pub(crate) write: Option<List<WritableEntry>>,
-    pub(crate) unguarded: Option<List<WritableEntry>>,
-    pub(crate) etc: Option<List<EtcEntry>>,
-    pub(crate) hide: Option<NameLists>,
-    pub(crate) protect: Option<NameLists>,
-}
-
-/// The profile section `[env]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Environment {
-    pub(crate) path: Option<Vec<PathEntry>>,
-    pub(crate) set: BTreeMap<VariableEntry, Spanned<String>>,
-    pub(crate) pass: Option<List<VariableEntry>>,
-    pub(crate) deny: List<VariableEntry>,
-}
-
-/// The profile section `[layers]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Layers {
-    pub(crate) required: List<LayerEntry>,
-    pub(crate) optional: Option<List<LayerEntry>>,
-}
-
-/// The profile section `[tools]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Tools {
-    pub(crate) allow: Option<List<ToolEntry>>,
-    pub(crate) deny: List<ToolEntry>,
-    pub(crate) reverse_thinking: Vec<ToolEntry>,
-    pub(crate) trust_provided: Option<List<ToolEntry>>,
-}
-
-/// The profile section `[remember]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Remember {
-    pub(crate) scopes: Option<List<Rememberable>>,
-    pub(crate) ms: Option<u64>,
-}
-
-/// The profile section `[handlers]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct HandlersText {
-    pub(crate) deadline_ms: Option<NonZeroU64>,
-    pub(crate) grace_ms: Option<u64>,
-    pub(crate) quorum: Option<NonZeroU64>,
-    pub(crate) max_pending: Option<NonZeroU64>,
-    pub(crate) review_output: Vec<ToolEntry>,
+text! {
+    /// The profile section `[fs]`.
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    "fs." pub(crate) struct Files {
+        /// access to the workspace; its programs can be run in both cases
+        workspace: Option<Spanned<WorkspaceAccess>>, "must be there, or inherited";
+        /// whether tools that delete may run at all
+        allow_delete: Option<bool>, "`false`";
+        /// what can be read and run
+        execute: Option<List<PathEntry>>, "must be there, or inherited";
+        /// what can be read, but neither run nor loaded into a program
+        read: Option<List<PathEntry>>, "none";
+        /// what can be read, run and changed; only with `guard = "off"`, since no
+        /// [transaction](transactions.md) covers it
+        write: Option<List<WritableEntry>>, "none";
+        /// what can be read, run and changed, with any guard. Changes there take effect at once, in
+        /// no [transaction](transactions.md). Every receipt names these paths in `unguarded`
+        unguarded: Option<List<WritableEntry>>, "none";
+        /// what can be read in `/etc`
+        etc: Option<List<EtcEntry>>, "none";
+        /// names inside the workspace that do not exist for the session. See
+        /// [below](#names-that-are-hidden-or-protected)
+        hide: Option<NameLists>, "none";
+        /// names inside the workspace that can be read but not changed
+        protect: Option<NameLists>, "none";
+    }
 }

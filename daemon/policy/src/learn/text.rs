@@ -223,15 +223,12 @@ fn why_path(path: &Path, need: &Need) -> String {
 }
 
 fn limits(text: &mut String, wide: &Profile, run: &Run) {
-    let of = |name: &str| {
-        let each = wide.settings.limits.each();
-        each.into_iter().find(|(limit, ..)| *limit == name).map_or(u64::MAX, |(_, _, most)| most)
-    };
+    let most = &wide.settings.limits;
     let mib = run.memory_bytes.saturating_mul(HEADROOM).max(LEAST_MEMORY).div_ceil(64 << 20) * 64;
-    let memory = (mib << 20).min(of("memory"));
+    let memory = (mib << 20).min(most.memory.bytes());
     let processes =
-        run.processes.saturating_mul(HEADROOM).max(LEAST_PROCESSES).min(of("processes"));
-    let time = run.elapsed_ms.saturating_mul(10).max(LEAST_TIME_MS).min(of("timeout_ms"));
+        run.processes.saturating_mul(HEADROOM).max(LEAST_PROCESSES).min(most.processes.get());
+    let time = run.elapsed_ms.saturating_mul(10).max(LEAST_TIME_MS).min(most.timeout_ms.get());
     let used = run.memory_bytes.div_ceil(1 << 20);
     write_all(
         text,

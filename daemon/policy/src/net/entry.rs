@@ -1,5 +1,6 @@
 //! An entry of `net.allow` or `net.deny`: hosts, by name or by address, and a port. Pure: no I/O.
 
+use crate::keys::noun;
 use palisade_plan::{
     egress::{NamedAddresses, SYNTHETIC, SYNTHETIC_BITS, THIS_HOST, Tunnel},
     host::{Host, HostName, Target},
@@ -242,6 +243,8 @@ impl HostEntry {
 pub(crate) fn tunnel(port: u16) -> Tunnel {
     if WEB_PORTS.contains(&port) { Tunnel::Checked } else { Tunnel::Any }
 }
+
+noun! { HostEntry: "host", "hosts"; }
 
 impl fmt::Display for HostEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@
 use super::{NetMode, PortEntry};
 use crate::{
     entries::{Base, PathEntry, never_shown},
+    keys::{noun, text},
     source::WithOrigin,
 };
 use palisade_plan::{ceiling, egress::THIS_HOST, host::Host};
@@ -55,12 +56,20 @@ impl TryFrom<String> for SocketEntry {
     }
 }
 
-/// The section `[net.host]` as it is written in a profile.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct HostText {
-    pub(crate) ports: Option<Vec<Spanned<PortEntry>>>,
-    pub(crate) sockets: Option<Vec<Spanned<SocketEntry>>>,
+noun! { SocketEntry: "absolute path", "absolute paths"; }
+
+text! {
+    /// The section `[net.host]` as it is written in a profile.
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    "net.host." pub(crate) struct HostText {
+        /// with `mode = "domains"`: ports of the host's own 127.0.0.1, which the session reaches as
+        /// `host.palisade.internal:PORT`; see [network.md](network.md#services-of-this-host)
+        ports: Option<Vec<Spanned<PortEntry>>>, "none";
+        /// in every mode: Unix sockets of the host, each at the same path in the session. One that
+        /// does not exist is left out; with a leading `!` the session is refused then
+        sockets: Option<Vec<Spanned<SocketEntry>>>, "none";
+    }
 }
 
 /// The services of this host that a session may use.

@@ -2,15 +2,19 @@
 //! written and as they apply. Pure: no I/O.
 
 use super::{NetMode, PortEntry};
-use crate::{Profile, source::WithOrigin};
+use crate::{Profile, keys::text, source::WithOrigin};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-/// The section `[net.publish]` as it is written in a profile.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct PublishText {
-    pub(crate) ports: Option<Vec<Spanned<PortEntry>>>,
+text! {
+    /// The section `[net.publish]` as it is written in a profile.
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    "net.publish." pub(crate) struct PublishText {
+        /// with `mode = "domains"`: ports of the session that programs of the host reach on their
+        /// own 127.0.0.1; see [network.md](network.md#a-server-in-the-session)
+        ports: Option<Vec<Spanned<PortEntry>>> ["list of up to four ports"], "none";
+    }
 }
 
 /// The ports of a session that programs of the host may connect to. They need mode `domains`.

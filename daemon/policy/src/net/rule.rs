@@ -2,6 +2,7 @@
 //! room. Pure: no I/O.
 
 use super::entry::HostEntry;
+use crate::keys::{noun, text};
 use palisade_plan::{egress::WebRequest, host::Target};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,13 +17,24 @@ const DEFAULT_METHODS: [&str; 2] = ["GET", "HEAD"];
 /// Most characters of a method.
 const MAX_METHOD: usize = 32;
 
-/// A rule as it is written in a profile.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct HostRuleText {
-    pub(crate) host: Spanned<HostEntry>,
-    pub(crate) methods: Option<Spanned<Vec<RequestPattern>>>,
-    pub(crate) credential: Option<CredentialName>,
+text! {
+    /// A rule as it is written in a profile.
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    "net.rule." pub(crate) struct HostRuleText {
+        /// the host; without a port, port 443
+        host: Spanned<HostEntry> ["a name, with or without a port"], "must be there";
+        /// the requests that are allowed: a method, or a method and a path
+        methods: Option<Spanned<Vec<RequestPattern>>>, "`[\"GET\", \"HEAD\"]`";
+        /// the credential that the egress room adds to the requests; programs find a placeholder in
+        /// `PALISADE_CREDENTIAL_NAME`. See [network.md](network.md#credentials)
+        credential: Option<CredentialName>, "none";
+    }
+}
+
+noun! {
+    RequestPattern: "request", "requests";
+    CredentialName: "a name of `a-z`, `0-9` and `-`", "names";
 }
 
 impl HostRuleText {

@@ -3,10 +3,10 @@
 use crate::{ProfileError, document::Document};
 
 /// The suggestion for a setting that would widen.
-pub(super) const WIDEN: &str = "a profile can only narrow what it extends; to widen it, set \
+pub(crate) const WIDEN: &str = "a profile can only narrow what it extends; to widen it, set \
                                 `widen = true` in a file owned by root";
 
 /// Makes an error about a key that would widen.
-pub(super) fn laxer(document: &Document<'_>, key: &str, why: &str) -> ProfileError {
+pub(crate) fn laxer(document: &Document<'_>, key: &str, why: &str) -> ProfileError {
     document.wrong(key, why, WIDEN)
 }
