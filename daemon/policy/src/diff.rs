@@ -247,6 +247,8 @@ impl DifferenceList {
             }
         }
         self.list("handlers.review_output", less, (&ha.review_output, &hb.review_output), tool);
+        let own = (ha.agent_client(), hb.agent_client());
+        self.ordered("handlers.agent_client", own, (own.0.to_string(), own.1.to_string()));
         self.list("remember.scopes", more, (&ha.scopes(), &hb.scopes()), String::clone);
         let ms = (ha.remember_ms(), hb.remember_ms());
         self.ordered("remember.ms", ms, number(ms.0, ms.1));

@@ -23,6 +23,8 @@ pub struct Handlers {
     pub(crate) remember_ms: u64,
     /// Tools whose output an approver sees before the agent does.
     pub(crate) review_output: Vec<ToolEntry>,
+    /// True if the agent's own client may answer requests of its session that lose nothing.
+    pub(crate) agent_client: bool,
 }
 
 impl Serialize for Handlers {
@@ -35,6 +37,7 @@ impl Serialize for Handlers {
             quorum: NonZeroU64,
             max_pending: NonZeroU64,
             review_output: &'a [ToolEntry],
+            agent_client: bool,
         }
         #[derive(Serialize)]
         struct Remembering<'a> {
@@ -47,6 +50,7 @@ impl Serialize for Handlers {
             quorum: self.quorum,
             max_pending: self.max_pending,
             review_output: &self.review_output,
+            agent_client: self.agent_client,
         };
         let remember = Remembering { scopes: &self.remember, ms: self.remember_ms };
         let mut sections = serializer.serialize_struct("Handlers", 2)?;
@@ -82,6 +86,7 @@ impl Default for Handlers {
             remember: vec![Rememberable::Exact],
             remember_ms: 0,
             review_output: Vec::new(),
+            agent_client: false,
         }
     }
 }
@@ -109,6 +114,12 @@ impl Handlers {
     #[must_use]
     pub const fn max_pending(&self) -> u64 {
         self.max_pending.get()
+    }
+
+    /// Returns `true` if the agent's own client may answer requests of its session that lose nothing.
+    #[must_use]
+    pub const fn agent_client(&self) -> bool {
+        self.agent_client
     }
 
     /// Returns how long an approval may be remembered after its session has ended; 0 if it may not.

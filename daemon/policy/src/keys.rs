@@ -129,6 +129,7 @@ pub const KEYS: &[Key] = &[
     key("handlers.quorum"),
     key("handlers.max_pending"),
     key("handlers.review_output"),
+    key("handlers.agent_client"),
     key("who.uid"),
     key("who.gid"),
     key("who.unit"),

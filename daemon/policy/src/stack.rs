@@ -175,6 +175,7 @@ fn handlers(a: &Handlers, b: &Handlers) -> Handlers {
         remember: common(&a.remember, &b.remember),
         remember_ms: a.remember_ms.min(b.remember_ms),
         review_output: union(&a.review_output, &b.review_output),
+        agent_client: a.agent_client && b.agent_client,
     }
 }
 

@@ -150,4 +150,5 @@ pub(crate) struct HandlersText {
     pub(crate) quorum: Option<NonZeroU64>,
     pub(crate) max_pending: Option<NonZeroU64>,
     pub(crate) review_output: Vec<ToolEntry>,
+    pub(crate) agent_client: Option<bool>,
 }

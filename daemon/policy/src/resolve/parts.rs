@@ -194,6 +194,7 @@ pub(super) fn handlers(
     let quorum = text.quorum.unwrap_or(base.quorum);
     let max_pending = text.max_pending.unwrap_or(base.max_pending);
     let remember_ms = remember.ms.unwrap_or(base.remember_ms);
+    let agent_client = text.agent_client.unwrap_or(base.agent_client);
     if widening == Widening::No {
         let extended = "the extended profile";
         if quorum < base.quorum {
@@ -203,6 +204,10 @@ pub(super) fn handlers(
         if max_pending > base.max_pending {
             let why = format!("exceeds the {} of {extended}", base.max_pending);
             return Err(laxer(document, "handlers.max_pending", &why));
+        }
+        if agent_client && !base.agent_client {
+            let why = format!("is not allowed by {extended}");
+            return Err(laxer(document, "handlers.agent_client", &why));
         }
         if remember_ms > base.remember_ms {
             let why = format!("exceeds the {} of {extended}", base.remember_ms);
@@ -228,6 +233,7 @@ pub(super) fn handlers(
         remember: scopes.unwrap_or_else(|| base.remember.clone()),
         remember_ms,
         review_output: union(&base.review_output, &text.review_output),
+        agent_client,
     })
 }
 
