@@ -2,8 +2,8 @@
 
 use crate::Error;
 use palisade_protocol::{
-    Decision, Deny, JsonText, Modified, Part, RawPath, Register, Remember, Replace, Review, Scope,
-    ToolName, Until, Withhold,
+    Decision, Deny, JsonText, Modified, Part, Question, RawPath, Register, Remember, Replace,
+    Review, Scope, ToolName, Until, Withhold,
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -175,6 +175,16 @@ impl Answer {
             deny.guidance = text.into();
         }
         self
+    }
+
+    /// Binds the answer to an approval request, by its digest.
+    pub(crate) fn to_wire(&self, question: &Question) -> palisade_protocol::Answer {
+        palisade_protocol::Answer {
+            question: question.question.clone(),
+            digest: question.digest.clone(),
+            decision: self.decision.clone(),
+            remember: self.remember.clone(),
+        }
     }
 
     /// With an approval: remembers it for later calls in this scope.

@@ -58,6 +58,7 @@ mod model_tool;
 mod news;
 mod open;
 mod operator;
+mod own_requests;
 mod plain_schema;
 mod provided;
 mod provider;

@@ -108,13 +108,7 @@ impl Operator {
         question: &Question,
         answer: impl Into<Answer>,
     ) -> Result<Option<GrantId>, Error> {
-        let Answer { decision, remember } = answer.into();
-        let answer = palisade_protocol::Answer {
-            question: question.question.clone(),
-            digest: question.digest.clone(),
-            decision,
-            remember,
-        };
+        let answer = answer.into().to_wire(question);
         let Reply::Answered(Answered { grant }) =
             self.ask(Request::Answer(Box::new(answer))).await?
         else {

@@ -1,9 +1,11 @@
 //! The arguments of each built-in tool. Doc comments become the descriptions in the schemas. The
 //! aliases are names that models use for the same argument; schemas do not list them.
 
+mod servers;
 mod session;
 mod web;
 
+pub use servers::{ServerCall, ServerTools};
 pub use session::{Diagnostics, TodoItem, TodoRead, TodoStatus, TodoWrite, ToolSearch};
 pub use web::{WebFetch, WebFormat};
 

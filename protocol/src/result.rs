@@ -189,3 +189,14 @@ pub struct Checkpoint {
     /// The reason for the decision.
     pub reason: String,
 }
+
+impl Checkpoint {
+    /// The beginning of the name of an agent's own client that decided.
+    pub const AGENT_CLIENT: &str = "agent-client:";
+
+    /// Returns `true` if the agent's own client decided. It may not decide about losses.
+    #[must_use]
+    pub fn is_of_agent_client(&self) -> bool {
+        self.by.starts_with(Self::AGENT_CLIENT)
+    }
+}

@@ -1,14 +1,17 @@
 // A model that follows a script, on loopback, for agents that speak the APIs of Anthropic (messages), OpenAI (responses and
 // chat completions) or Gemini. Each request is answered with the step that follows the tool results in it.
-//   node model.mjs STEPS.json LOG     prints the port; writes the tools that were offered and the results, a line of JSON each
+//   node model.mjs STEPS.json LOG TICKETS     prints the port; writes the tools that were offered and the results, a line of JSON each
 // A step is {"tool": NAME, "arguments": {...}}. The tool is the offered one whose name ends so. After the last step comes a text.
+// A call that is answered with a ticket is repeated with it, and the ticket is written to TICKETS.
 import http from "node:http";
 import fs from "node:fs";
 
 const steps = JSON.parse(fs.readFileSync(process.argv[2], "utf8"));
-const log = process.argv[3];
+const [log, tickets] = process.argv.slice(3);
 
 const note = (entry) => fs.appendFileSync(log, JSON.stringify(entry) + "\n");
+// The ticket in a result, however often its quotes are escaped.
+const ticket = (result) => /has not finished after[^]*?\\*"(ticket|palisade_ticket)\\*": \\*"([-0-9a-f]{36})/.exec(result ?? "");
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 // What a request says, whatever the API: the names of its tools, and the results of the calls so far.
@@ -49,11 +52,13 @@ function read(path, body) {
 // The next step: a call, or a text at the end or where no tool is offered.
 function next(request) {
   if (request.tools.length === 0) return { text: "ok" };
-  const step = steps[request.results.length];
+  const step = steps[request.results.filter((result) => !ticket(result)).length];
   if (!step) return { text: "done" };
+  const [, argument, pending] = ticket(request.results.at(-1)) ?? [];
+  if (pending) fs.appendFileSync(tickets, `${JSON.stringify(step.arguments)} ${pending}\n`);
   const name = request.tools.find((tool) => tool === step.tool) ?? request.tools.find((tool) => tool.endsWith(step.tool));
   if (!name) return { text: `there is no tool ${step.tool}` };
-  return { name, id: `call_${request.results.length}`, arguments: step.arguments };
+  return { name, id: `call_${request.results.length}`, arguments: { ...step.arguments, ...(pending && { [argument]: pending }) } };
 }
 
 function messages(step) {

@@ -13,7 +13,7 @@ use palisade_options::connect::Daemon;
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolResult, ProgressNotificationParam, ProgressToken},
-    service::RequestContext,
+    service::{Peer, RequestContext},
 };
 use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
@@ -37,34 +37,59 @@ pub(crate) struct NewCall {
     pub(crate) key: CallKey,
     pub(crate) origin: ToolOrigin,
     pub(crate) arguments: Map<String, Value>,
+    pub(crate) caller: Caller,
+}
+
+/// The client that makes a call.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    /// What the client says of itself.
     pub(crate) claims: Vec<Claim>,
+    pub(crate) peer: Peer<RoleServer>,
 }
 
 /// Starts a call. It runs on until it ends or the returned value is dropped.
 pub(crate) fn start(shared: &Arc<Shared>, call: NewCall) -> PendingCall {
-    let NewCall { key, origin, arguments, claims } = call;
+    let NewCall { key, origin, arguments, caller } = call;
     let (shared, name) = (Arc::clone(shared), key.tool.clone());
     let task = tokio::spawn(async move {
         match origin {
-            ToolOrigin::Daemon => perform(&shared, &name, arguments, claims).await,
+            ToolOrigin::Daemon => perform(&shared, &name, arguments, caller).await,
             ToolOrigin::Server { server, tool } => {
-                FinishedCall::Server(shared.servers.call(&server, &tool, arguments).await)
+                let asked = Map::from_iter([("arguments".to_owned(), Value::Object(arguments))]);
+                // The session's own profile decides about it first.
+                let finished = perform(&shared, &name, asked, caller).await;
+                match permitted(&finished) {
+                    Some(arguments) => {
+                        FinishedCall::Server(shared.servers.call(&server, &tool, arguments).await)
+                    }
+                    None => finished,
+                }
             }
         }
     });
     PendingCall { key, task }
 }
 
+/// Returns the arguments with which a call of another server's tool is allowed; an approver may have
+/// changed them. `None` if it is not allowed.
+fn permitted(finished: &FinishedCall) -> Option<Map<String, Value>> {
+    let FinishedCall::Daemon { outcome, .. } = finished else { return None };
+    let result = outcome.as_ref().as_ref().ok().filter(|result| result.success)?;
+    let data: Value = serde_json::from_str(result.data.as_ref()?.as_str()).ok()?;
+    data.get("arguments")?.as_object().cloned()
+}
+
 async fn perform(
     shared: &Shared,
     tool: &str,
     arguments: Map<String, Value>,
-    claims: Vec<Claim>,
+    caller: Caller,
 ) -> FinishedCall {
     let mut around =
         Circumstances { continuity: Continuity::Same, daemon: Daemon::Running, is_given_up: false };
     let StartedCall { running, session, continuity, daemon } =
-        match shared.sessions.start(tool, arguments, claims).await {
+        match shared.sessions.start(tool, arguments, caller.claims, &caller.peer).await {
             Ok(started) => started,
             Err(error) => {
                 return FinishedCall::Daemon { outcome: Box::new(Err(error)), around };

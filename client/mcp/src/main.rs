@@ -5,6 +5,7 @@
 mod call;
 mod catalog;
 mod claims;
+mod elicit;
 mod http;
 mod lines;
 mod listen;
@@ -16,6 +17,7 @@ mod server;
 mod servers;
 mod sessions;
 mod tickets;
+mod tool_name;
 mod transport;
 mod wrap;
 

@@ -6,7 +6,7 @@ use crate::{
     listen::{self, ListenError, Listener},
     server::{Server, Shared},
     servers::{Servers, ServersError},
-    sessions::Sessions,
+    sessions::{ClientApproval, Sessions},
     transport::Lines,
 };
 use palisade_options::{McpOptions, WorkspaceError};
@@ -49,7 +49,11 @@ pub(crate) fn run(options: McpOptions) -> Result<(), ServeError> {
 }
 
 async fn serve(options: McpOptions) -> Result<(), ServeError> {
-    let sessions = Sessions::new(&options.terms)?;
+    let approval = match options.elicit {
+        true => ClientApproval::Elicited,
+        false => ClientApproval::Off,
+    };
+    let sessions = Sessions::new(&options.terms, approval)?;
     let ended = CancellationToken::new();
     let max_output = usize::try_from(options.max_output).unwrap_or(usize::MAX);
     let file = options.servers.as_deref();

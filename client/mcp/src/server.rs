@@ -1,7 +1,7 @@
 //! The server's answers to the messages of the Model Context Protocol.
 
 use crate::{
-    call::{self, NewCall, explain},
+    call::{self, Caller, NewCall, explain},
     catalog::{Catalog, OfferedTool, READ_OUTPUT},
     claims,
     pages::{Pages, TextPage},
@@ -246,8 +246,9 @@ impl ServerHandler for Server {
         let pending = match ticket.filter(|ticket| *ticket != json!("")) {
             None => {
                 let claims = claims::collect(context.client_info().as_ref(), &context.meta);
-                let origin = offered.origin.clone();
-                call::start(shared, NewCall { key, origin, arguments, claims })
+                let (origin, peer) = (offered.origin.clone(), context.peer.clone());
+                let caller = Caller { claims, peer };
+                call::start(shared, NewCall { key, origin, arguments, caller })
             }
             Some(ticket) => {
                 let ticket = ticket.as_str().unwrap_or_default();

@@ -1,7 +1,10 @@
 //! The servers of others whose tools this server offers beside the daemon's: the file that names them,
 //! and their tools and calls.
 
-use crate::wrap::{InnerServer, WrapError};
+use crate::{
+    tool_name,
+    wrap::{InnerServer, WrapError},
+};
 use palisade_client::{ModelTool, ToolHints};
 use palisade_options::{Connection, ServerName};
 use serde::Deserialize;
@@ -9,6 +12,7 @@ use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     env, fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,6 +21,9 @@ use tokio::{task::JoinSet, time::timeout};
 
 /// The time that a server may take to list its tools before the list goes on without them.
 const LISTING: Duration = Duration::from_secs(10);
+
+/// The file of this host's servers.
+const HOST_FILE: &str = "/etc/palisade/mcp.toml";
 
 /// The maximum size of the file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -84,20 +91,18 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers that a file names; none if there is no file and none was named.
+    /// Starts the servers of a file; if none is named, those of this host and of the user.
     pub(crate) fn start(
         named: Option<&Path>,
         connection: &Connection,
         max_output: usize,
     ) -> Result<Self, ServersError> {
-        let Some((path, text)) = read(named)? else { return Ok(Self::default()) };
-        let invalid = |why: String| ServersError::Invalid { path: path.clone(), why };
-        let file: ServersFile =
-            toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        let files = match named {
+            Some(path) => vec![read(path)?.ok_or_else(|| missing(path))?],
+            None => usual_files(Path::new(HOST_FILE), own_file().as_deref())?,
+        };
         let mut servers = BTreeMap::new();
-        for (name, table) in file.mcp.servers {
-            let name = ServerName::parse(&name)
-                .map_err(|why| invalid(format!("mcp.servers.{name:?}: {why}")))?;
+        for (name, table) in tables(files)? {
             let started = InnerServer::start(&name, table, connection, max_output);
             let name = name.as_str().to_owned();
             match started {
@@ -159,12 +164,10 @@ pub(crate) fn offered(server: &str, tool: &Value) -> Option<(String, ModelTool)>
         schema.entry("type").or_insert_with(|| "object".into());
         schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     }
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let shown: String = name.chars().map(plain).collect();
     let hints =
         ToolHints { read_only: false, destructive: true, idempotent: false, open_world: true };
     let model = ModelTool {
-        name: format!("mcp_{server}_{shown}"),
+        name: tool_name::of_tool(server, &name),
         title: format!("{server}: {}", text("title").unwrap_or_else(|| name.clone())),
         description: text("description").unwrap_or_default(),
         schema,
@@ -173,29 +176,68 @@ pub(crate) fn offered(server: &str, tool: &Value) -> Option<(String, ModelTool)>
     Some((name, model))
 }
 
-/// Reads the named file, or the usual one if it exists.
-fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, ServersError> {
-    let usual = usual_file();
-    let Some(path) = named.map(Path::to_owned).or(usual) else { return Ok(None) };
-    let failed = |source| ServersError::Read { path: path.clone(), source };
-    let text = match fs::metadata(&path) {
-        Ok(found) if found.len() > MAX_FILE => {
-            let why = format!("it has more than {MAX_FILE} bytes");
-            return Err(ServersError::Invalid { path, why });
+/// Parses files of servers. Each name stands for one server.
+fn tables(files: Vec<(PathBuf, String)>) -> Result<Vec<(ServerName, ServerTable)>, ServersError> {
+    let (mut tables, mut names) = (Vec::new(), BTreeMap::new());
+    for (path, text) in files {
+        let invalid = |why: String| ServersError::Invalid { path: path.clone(), why };
+        let file: ServersFile =
+            toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        for (name, table) in file.mcp.servers {
+            let parsed = ServerName::parse(&name)
+                .map_err(|why| invalid(format!("mcp.servers.{name:?}: {why}")))?;
+            if let Some(other) = names.insert(name.clone(), path.clone()) {
+                let why = format!("mcp.servers.{name} is in {} too", other.display());
+                return Err(invalid(format!("{why}; choose another name")));
+            }
+            tables.push((parsed, table));
         }
-        Ok(_) => fs::read_to_string(&path).map_err(failed)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    Ok(Some((path, text)))
+    }
+    Ok(tables)
 }
 
-/// Returns the file that is read if none is named.
-fn usual_file() -> Option<PathBuf> {
+/// Reads the files that are read if none is named: that of this host, which only root may change, and
+/// the user's own.
+fn usual_files(host: &Path, own: Option<&Path>) -> Result<Vec<(PathBuf, String)>, ServersError> {
+    let mut files = Vec::new();
+    if let Some(file) = read(host)? {
+        let found = fs::metadata(host)
+            .map_err(|source| ServersError::Read { path: host.to_owned(), source })?;
+        if found.uid() != 0 || found.mode() & 0o022 != 0 {
+            let why = "it starts programs for every user, and others than root may change it; make \
+                       it root's, with mode 0644";
+            return Err(ServersError::Invalid { path: host.to_owned(), why: why.to_owned() });
+        }
+        files.push(file);
+    }
+    let own = own.filter(|own| *own != host).map(read).transpose()?;
+    files.extend(own.flatten());
+    Ok(files)
+}
+
+/// Reads a file of servers; `None` if there is none.
+fn read(path: &Path) -> Result<Option<(PathBuf, String)>, ServersError> {
+    let failed = |source| ServersError::Read { path: path.to_owned(), source };
+    let text = match fs::metadata(path) {
+        Ok(found) if found.len() > MAX_FILE => {
+            let why = format!("it has more than {MAX_FILE} bytes");
+            return Err(ServersError::Invalid { path: path.to_owned(), why });
+        }
+        Ok(_) => fs::read_to_string(path).map_err(failed)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(Some((path.to_owned(), text)))
+}
+
+fn missing(path: &Path) -> ServersError {
+    ServersError::Read { path: path.to_owned(), source: io::ErrorKind::NotFound.into() }
+}
+
+/// Returns the user's own file.
+fn own_file() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
-        return Some(PathBuf::from("/etc/palisade/mcp.toml"));
+        return Some(PathBuf::from(HOST_FILE));
     }
     let absolute = |variable| {
         env::var_os(variable).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
@@ -209,6 +251,7 @@ fn usual_file() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_tool_has_its_server_in_its_name_and_no_harmless_hints() {
@@ -243,5 +286,31 @@ mod tests {
         let missing = directory.path().join("missing.toml");
         let error = Servers::start(Some(&missing), &Connection::default(), 30_000).unwrap_err();
         assert!(error.to_string().contains("missing.toml"), "{error}");
+    }
+    #[test]
+    fn the_hosts_servers_come_first_and_have_their_names_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (host, own) = (directory.path().join("host.toml"), directory.path().join("own.toml"));
+        let table = |name: &str| format!("[mcp.servers.{name}]\ncommand = \"x\"\n");
+        fs::write(&own, table("a")).unwrap();
+        let names = |host: &Path| {
+            tables(usual_files(host, Some(&own))?).map(|tables| {
+                tables.iter().map(|(name, _)| name.as_str().to_owned()).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(names(&host).unwrap(), ["a"]);
+        fs::write(&host, table("b")).unwrap();
+        fs::set_permissions(&host, fs::Permissions::from_mode(0o666)).unwrap();
+        let refused = names(&host).unwrap_err().to_string();
+        assert!(refused.contains("others than root may change it"), "{refused}");
+        fs::set_permissions(&host, fs::Permissions::from_mode(0o644)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(names(&host).unwrap(), ["b", "a"]);
+            fs::write(&host, table("a")).unwrap();
+            let refused = names(&host).unwrap_err().to_string();
+            assert!(refused.contains("choose another name"), "{refused}");
+        } else {
+            assert!(names(&host).is_err(), "it is not root's");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The session that calls are made in. It is opened at the first call, and again with the same
 //! options when the daemon or its cell is gone.
 
+use crate::elicit;
 use palisade_client::{
     Call, CallId, CallResult, Claim, Client, Error, ErrorCode, Open, OutputPage, Running, Session,
     SessionId, ToolSpec,
@@ -9,9 +10,10 @@ use palisade_options::{
     Connection, SessionTerms, WorkspaceError,
     connect::{self, Daemon, DaemonChoice},
 };
+use rmcp::{RoleServer, service::Peer};
 use serde_json::{Map, Value};
 use std::time::Duration;
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{sync::Mutex, task::JoinSet, time::timeout};
 
 /// The time that a running daemon may take to list its tools before the built-in ones are listed.
 const LISTING: Duration = Duration::from_secs(2);
@@ -40,30 +42,56 @@ pub(crate) struct Sessions {
     /// The name of the session's profile.
     profile: Option<String>,
     open: Open,
+    approval: ClientApproval,
     state: Mutex<SessionState>,
+}
+
+/// The choice to ask the agent's client for approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientApproval {
+    Off,
+    Elicited,
+}
+
+/// A session that is open.
+#[derive(Debug)]
+struct OpenSession {
+    session: Session,
+    daemon: Daemon,
+    /// The task that asks the client for approval; it ends with this value.
+    _approving: JoinSet<()>,
 }
 
 #[derive(Debug)]
 struct SessionState {
     /// A connection that has no session yet.
     idle: Option<Client>,
-    session: Option<(Session, Daemon)>,
+    session: Option<OpenSession>,
     continuity: Continuity,
 }
 
 impl Sessions {
-    pub(crate) fn new(terms: &SessionTerms) -> Result<Self, WorkspaceError> {
-        Ok(Self::with(terms.connection.clone(), terms.profile.clone(), terms.open()?))
+    pub(crate) fn new(
+        terms: &SessionTerms,
+        approval: ClientApproval,
+    ) -> Result<Self, WorkspaceError> {
+        Ok(Self::with(terms.connection.clone(), terms.profile.clone(), terms.open()?, approval))
     }
 
     /// Returns what another client uses: a session of its own, with the same terms.
     pub(crate) fn another(&self) -> Self {
-        Self::with(self.connection.clone(), self.profile.clone(), self.open.clone())
+        let (connection, profile) = (self.connection.clone(), self.profile.clone());
+        Self::with(connection, profile, self.open.clone(), self.approval)
     }
 
-    fn with(connection: Connection, profile: Option<String>, open: Open) -> Self {
+    fn with(
+        connection: Connection,
+        profile: Option<String>,
+        open: Open,
+        approval: ClientApproval,
+    ) -> Self {
         let state = SessionState { idle: None, session: None, continuity: Continuity::Same };
-        Self { connection, profile, open, state: Mutex::new(state) }
+        Self { connection, profile, open, approval, state: Mutex::new(state) }
     }
 
     /// Sends a call, in a new session if there is none. Calls are sent in the order in which this is
@@ -73,9 +101,10 @@ impl Sessions {
         tool: &str,
         arguments: Map<String, Value>,
         claims: Vec<Claim>,
+        peer: &Peer<RoleServer>,
     ) -> Result<StartedCall, Error> {
         let mut state = self.state.lock().await;
-        let (session, daemon) = self.ready(&mut state).await?;
+        let (session, daemon) = self.ready(&mut state, Some(peer)).await?;
         let call: Call<Value> = session.call(tool, Value::Object(arguments));
         let running = call.claims(claims).start().await?;
         let continuity = std::mem::replace(&mut state.continuity, Continuity::Same);
@@ -83,8 +112,12 @@ impl Sessions {
     }
 
     /// Returns the session, after it was seen to be alive, or a new one.
-    async fn ready(&self, state: &mut SessionState) -> Result<(Session, Daemon), Error> {
-        if let Some((session, daemon)) = &state.session {
+    async fn ready(
+        &self,
+        state: &mut SessionState,
+        peer: Option<&Peer<RoleServer>>,
+    ) -> Result<(Session, Daemon), Error> {
+        if let Some(OpenSession { session, daemon, .. }) = &state.session {
             if session.client().ping().await.is_ok() {
                 return Ok((session.clone(), *daemon));
             }
@@ -100,7 +133,14 @@ impl Sessions {
             None => connect::connect_for(&self.connection, self.profile.as_deref()).await?,
         };
         let session = client.open(self.open.clone()).await?;
-        state.session = Some((session.clone(), daemon));
+        let approving = match peer.filter(|peer| elicit::is_able(peer)) {
+            Some(peer) if self.approval == ClientApproval::Elicited => {
+                elicit::start(&session, peer).await
+            }
+            Some(_) | None => JoinSet::new(),
+        };
+        let opened = OpenSession { session: session.clone(), daemon, _approving: approving };
+        state.session = Some(opened);
         Ok((session, daemon))
     }
 
@@ -116,7 +156,7 @@ impl Sessions {
             return false;
         }
         let mut state = self.state.lock().await;
-        if state.session.as_ref().is_some_and(|(session, _)| session.id() == id) {
+        if state.session.as_ref().is_some_and(|open| open.session.id() == id) {
             state.session = None;
             state.continuity = Continuity::Renewed;
         }
@@ -130,7 +170,7 @@ impl Sessions {
 
     async fn list(&self) -> Option<Vec<ToolSpec>> {
         let mut state = self.state.lock().await;
-        if let Some((session, _)) = &state.session {
+        if let Some(OpenSession { session, .. }) = &state.session {
             return session.client().tools().await.ok();
         }
         if state.idle.is_none()
@@ -153,7 +193,7 @@ impl Sessions {
         limit: u64,
     ) -> Result<OutputPage, Error> {
         let mut state = self.state.lock().await;
-        let (session, _) = self.ready(&mut state).await?;
+        let (session, _) = self.ready(&mut state, None).await?;
         drop(state);
         session.client().output(call, offset, Some(limit)).await
     }
@@ -161,7 +201,7 @@ impl Sessions {
     /// Ends the session and waits until all its processes are gone.
     pub(crate) async fn close(&self) {
         let mut state = self.state.lock().await;
-        if let Some((session, _)) = state.session.take() {
+        if let Some(OpenSession { session, .. }) = state.session.take() {
             // If the connection is gone, the session has ended with it.
             drop(session.close().await);
             if let Err(error) = session.client().shutdown().await {

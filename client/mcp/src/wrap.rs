@@ -3,6 +3,7 @@
 //! about itself.
 
 mod agent;
+mod approval;
 mod backoff;
 mod flow;
 mod inner;

@@ -50,10 +50,14 @@ pub struct McpOptions {
     /// How long a call may take before it is answered with a ticket: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", default_value = "50s", value_parser = duration::parse)]
     pub wait: Duration,
-    /// A file that names servers of others, whose tools are offered too [default: mcp.toml in the
-    /// configuration directory, if it exists]
+    /// A file that names servers of others, whose tools are offered too [default:
+    /// /etc/palisade/mcp.toml and mcp.toml in the user's configuration directory, if they exist]
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
+    /// Ask the person who uses the agent for approval, in the agent's own client (elicitation). Only where
+    /// the profile has handlers.agent_client, and nothing can be lost
+    #[arg(long)]
+    pub elicit: bool,
     /// Serve over HTTP instead, at a loopback address and port (127.0.0.1:3000) or the path of a Unix socket
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<ListenAddress>,

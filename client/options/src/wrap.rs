@@ -25,7 +25,8 @@ directory of its own instead of a workspace. So install the server first, or nam
 the paths and hosts that it needs (docs/agents.md).
 
 The server's list of tools and its instructions are recorded at the first start. If they change,
-every call is refused until --accept-tools has accepted them. The server's hints that a tool is
+an approver is asked, and every call is refused until they are approved, or accepted with
+--accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The server's hints that a tool is
 harmless are replaced. Its requests to the agent (sampling, elicitation, roots) are refused.
 
 What the server changed in a writable workspace is committed after each call of a tool. If that is

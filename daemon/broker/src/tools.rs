@@ -11,6 +11,7 @@ mod provided;
 pub(crate) mod provider;
 mod registry;
 mod schema;
+mod server_tools;
 pub(crate) mod thinking;
 mod tool;
 

@@ -67,6 +67,9 @@ pub const ASKED_KINDS: [&str; 4] = [DESTRUCTIVE, SUSPECTED, PLANT, "hidden"];
 /// The kind of a finding about a part of a call that was changed so that the call may run.
 pub const ADJUSTED: &str = "adjusted";
 
+/// The kind of a finding about a tool that is not read-only.
+pub const MUTATING_TOOL: &str = "mutating_tool";
+
 /// The kind of a finding about a known loss.
 pub(crate) const DESTRUCTIVE: &str = "destructive";
 

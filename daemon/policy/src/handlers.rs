@@ -36,6 +36,8 @@ section! {
         max_pending: NonZeroU64 = count(16), Smaller;
         /// tools whose output an approver sees before the agent does
         review_output: Vec<ToolEntry> = Vec::new(), Restricting;
+        /// whether the agent's own client may answer requests of its session that lose nothing
+        agent_client: bool = false, Smaller;
     }
 }
 
@@ -105,6 +107,12 @@ impl Handlers {
     #[must_use]
     pub const fn max_pending(&self) -> u64 {
         self.waiting.max_pending.get()
+    }
+
+    /// Returns `true` if the agent's own client may answer requests of its session that lose nothing.
+    #[must_use]
+    pub const fn agent_client(&self) -> bool {
+        self.waiting.agent_client
     }
 
     /// Returns how long an approval may be remembered after its session has ended; 0 if it may not.

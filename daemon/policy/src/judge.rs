@@ -4,7 +4,7 @@
 
 use crate::{
     Profile,
-    facts::{ADJUSTED, DESTRUCTIVE, Facts, PLANT},
+    facts::{ADJUSTED, DESTRUCTIVE, Facts, MUTATING_TOOL, PLANT},
     rules::{self, Rule, Ruling},
     transactions::Unreviewed,
 };
@@ -42,8 +42,9 @@ impl Grant {
 
     /// Returns `true` if an approver or a rule approved the losses that the findings name.
     #[must_use]
-    pub const fn approves_losses(&self) -> bool {
-        self.allowed_by_rule || self.checkpoint.is_some()
+    pub fn approves_losses(&self) -> bool {
+        let is_approver = |checkpoint: &Checkpoint| !checkpoint.is_of_agent_client();
+        self.allowed_by_rule || self.checkpoint.as_ref().is_some_and(is_approver)
     }
 
     /// Returns the tool that may run.
@@ -369,7 +370,7 @@ fn findings_of(tool: &ToolSpec) -> Vec<Finding> {
     let candidates = [
         (metadata.destructive, "destructive_tool", warning, "may destroy existing data"),
         (metadata.requires_checkpoint, "checkpointed_tool", notice, checkpointed),
-        (!metadata.read_only, "mutating_tool", notice, "is not read-only"),
+        (!metadata.read_only, MUTATING_TOOL, notice, "is not read-only"),
     ];
     candidates
         .into_iter()

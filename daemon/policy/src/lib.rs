@@ -64,7 +64,7 @@ pub use example::Example;
 pub use explain::{
     Change, ExplainError, Explanation, TargetOwner, explain, explain_bind, fetch_change, on_host,
 };
-pub use facts::{ADJUSTED, ASKED_KINDS, Commands, Facts, UpFront, is_asked};
+pub use facts::{ADJUSTED, ASKED_KINDS, Commands, Facts, MUTATING_TOOL, UpFront, is_asked};
 pub use handlers::Handlers;
 pub use jobs::JobRoute;
 pub use judge::{

@@ -15,6 +15,8 @@ mod large;
 mod learn;
 mod many;
 mod mcp;
+mod mcp_approval;
+mod mcp_elicit;
 mod mcp_http;
 mod mcp_servers;
 mod mcp_wrap;

@@ -77,6 +77,11 @@ impl Mcp {
         id
     }
 
+    /// Answers a request of the server.
+    pub(crate) fn respond(&mut self, id: &Value, result: &Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
+    }
+
     /// Waits for the answer to a request.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {

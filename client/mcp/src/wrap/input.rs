@@ -3,7 +3,7 @@
 
 use super::output::{ServerEvent, ended_because};
 use crate::call::explain;
-use palisade_client::{CallResult, ErrorCode, Session, limits::MAX_CHUNK};
+use palisade_client::{CallResult, ErrorCode, Session, arguments::JobInput, limits::MAX_CHUNK};
 use std::time::Duration;
 use tokio::{sync::mpsc, time::sleep};
 
@@ -15,6 +15,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub(super) struct Outgoing {
     /// The request that the line is; `None` for other messages.
     pub(super) request: Option<u64>,
+    /// The name of the tool that the line calls, for rules; `None` for other messages.
+    pub(super) tool: Option<String>,
     pub(super) line: String,
     /// The reason that approvers and the audit log are told.
     pub(super) reason: String,
@@ -27,12 +29,14 @@ pub(super) async fn write(
     mut outgoing: mpsc::Receiver<Outgoing>,
     events: mpsc::Sender<ServerEvent>,
 ) {
-    while let Some(Outgoing { request, line, reason }) = outgoing.recv().await {
+    while let Some(Outgoing { request, tool, line, reason }) = outgoing.recv().await {
+        let tool = tool.as_deref().unwrap_or("job_input");
         let mut rest = line.as_str();
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.floor_char_boundary(MAX_CHUNK));
             let is_first = rest.len() == line.len();
-            let event = match session.job_input(job, piece).reason(reason.clone()).await {
+            let input = JobInput { job, data: piece.to_owned(), ..JobInput::default() };
+            let event = match session.call(tool, input).reason(reason.clone()).await {
                 Ok(result) if result.success => {
                     rest = later;
                     continue;

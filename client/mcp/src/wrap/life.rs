@@ -12,8 +12,8 @@ use super::{
     output::{OutputReader, STDERR, ServerEvent},
     tool_list::{ToolList, ToolListError},
 };
-use crate::call::explain;
-use palisade_client::{Error, JobStatus, Open, Route, Session};
+use crate::{call::explain, tool_name};
+use palisade_client::{Call, Error, JobStatus, Open, Route, Session, arguments::ServerTools};
 use palisade_options::{
     Connection,
     connect::{self, Daemon},
@@ -178,9 +178,8 @@ impl ServerLife {
         params.insert("capabilities".to_owned(), json!({}));
         params.remove("_meta");
         let answer = self.ask("initialize", params).await?;
-        let method = "notifications/initialized".to_owned();
-        let line = RpcMessage::Notification { method, params: Map::new() }.to_line();
-        self.send(None, line, "notifications/initialized", Instant::now() + self.timeout)
+        let initialized = self.notification("notifications/initialized", Map::new());
+        self.send(initialized, Instant::now() + self.timeout)
             .await
             .map_err(|error| self.no_answer("initialize", &error))?;
         Ok(answer)
@@ -244,18 +243,21 @@ impl ServerLife {
         self.requests += 1;
         let number = self.requests;
         let token = params.get("_meta").and_then(|meta| meta.get("progressToken")).cloned();
+        let tool = match (method, params.get("name").and_then(Value::as_str)) {
+            ("tools/call", Some(tool)) => Some(tool_name::of_tool(&self.name, tool)),
+            _ => None,
+        };
         let id = json!(number);
         let line =
             RpcMessage::Request { id: id.clone(), method: method.to_owned(), params }.to_line();
-        self.send(Some(number), line, what, deadline).await?;
+        let reason = self.reason(what);
+        self.send(Outgoing { request: Some(number), tool, line, reason }, deadline).await?;
         loop {
             let event = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => {
                     let params = Map::from_iter([("requestId".to_owned(), id)]);
-                    let method = "notifications/cancelled".to_owned();
-                    let line = RpcMessage::Notification { method, params }.to_line();
-                    self.send(None, line, "notifications/cancelled", deadline).await?;
+                    self.send(self.notification("notifications/cancelled", params), deadline).await?;
                     return Err(RequestError::Cancelled);
                 }
                 () = sleep_until(deadline) => return Err(RequestError::TimedOut),
@@ -309,15 +311,17 @@ impl ServerLife {
         Ok(())
     }
 
-    async fn send(
-        &mut self,
-        request: Option<u64>,
-        line: String,
-        what: &str,
-        deadline: Instant,
-    ) -> Result<(), RequestError> {
-        let reason = format!("MCP server {}: {what}", self.name);
-        let outgoing = Outgoing { request, line, reason };
+    /// Returns the reason that approvers and the audit log are told.
+    fn reason(&self, what: &str) -> String {
+        format!("MCP server {}: {what}", self.name)
+    }
+
+    fn notification(&self, method: &str, params: Map<String, Value>) -> Outgoing {
+        let line = RpcMessage::Notification { method: method.to_owned(), params }.to_line();
+        Outgoing { request: None, tool: None, line, reason: self.reason(method) }
+    }
+
+    async fn send(&mut self, outgoing: Outgoing, deadline: Instant) -> Result<(), RequestError> {
         match timeout_at(deadline, self.writer.send(outgoing)).await {
             Ok(Ok(())) => Ok(()),
             // The reason has been said, or is about to be.
@@ -327,6 +331,12 @@ impl ServerLife {
             },
             Err(_) => Err(RequestError::TimedOut),
         }
+    }
+
+    /// Returns the call of the daemon that asks for approval of the server's list of tools.
+    pub(super) fn call_about_list(&self, tools: ServerTools) -> Call<ServerTools> {
+        let reason = self.reason("other tools than were accepted");
+        self.session.call(tool_name::of_list(&self.name), tools).reason(reason)
     }
 
     /// Ends the session with everything in it. What was not committed is discarded.

@@ -135,7 +135,7 @@ impl OutputReader {
         };
         let line = RpcMessage::Response { id, outcome }.to_line();
         let reason = format!("MCP server {}: the answer to its request", self.name);
-        let answer = Outgoing { request: None, line, reason };
+        let answer = Outgoing { tool: None, request: None, line, reason };
         // If the writer is gone, the server is being ended.
         self.writer.send(answer).await.unwrap_or_default();
     }

@@ -4,6 +4,7 @@
 use super::{
     WrapError,
     agent::{AgentRequest, AgentWriter},
+    approval::ToolsApproval,
     backoff::Backoff,
     life::{CommitOutcome, LifeError, RequestError, ServerSetup},
     message::{RpcError, printable},
@@ -11,6 +12,7 @@ use super::{
     pin::{Comparison, PinFile},
     result::{add_note, bound_answer, bound_result, failure, passed_parts},
     started::StartedServer,
+    tool_list::ToolList,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -21,6 +23,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 
 /// The choices of the user who starts the relay.
 #[derive(Debug)]
@@ -42,6 +45,14 @@ pub(super) struct Relay {
     introduction: Option<Map<String, Value>>,
     server: Option<StartedServer>,
     backoff: Backoff,
+    approval: ToolsApproval,
+}
+
+/// The readiness to wait until an approver has answered about changed tools.
+#[derive(Debug, Clone, Copy)]
+enum Patience<'a> {
+    None,
+    UntilCancelled(&'a CancellationToken),
 }
 
 /// The answer to a request; `None` if the agent wants none.
@@ -55,7 +66,8 @@ impl Relay {
         options: RelayOptions,
     ) -> Self {
         let (introduction, server, backoff) = (None, None, Backoff::default());
-        Self { setup, pin, agent, options, introduction, server, backoff }
+        let approval = ToolsApproval::default();
+        Self { setup, pin, agent, options, introduction, server, backoff, approval }
     }
 
     /// Serves requests until there are no more.
@@ -120,6 +132,7 @@ impl Relay {
 
     /// Ends the server.
     pub(super) async fn close(&mut self) {
+        self.approval.abandon();
         if let Some(server) = self.server.take() {
             server.life.end().await;
         }
@@ -156,7 +169,7 @@ impl Relay {
             self.introduction = None;
             return Err(error);
         }
-        let refusal = self.refusal();
+        let refusal = self.refusal(Patience::None).await;
         let Some(server) = &self.server else { return Err(self.gone()) };
         let mut welcome = server.welcome();
         let instructions = server.list.instructions();
@@ -175,7 +188,7 @@ impl Relay {
             server.life.has_new_tools = true;
         }
         self.refresh().await?;
-        if let Some(why) = self.refusal() {
+        if let Some(why) = self.refusal(Patience::None).await {
             return Err(RpcError::of_server(why));
         }
         let server = self.server.as_ref().ok_or_else(|| self.gone())?;
@@ -186,7 +199,7 @@ impl Relay {
     /// changed.
     async fn call(&mut self, request: &AgentRequest) -> RelayedAnswer {
         let name = request.params.get("name").and_then(Value::as_str).unwrap_or_default();
-        if let Err(error) = self.prepare().await {
+        if let Err(error) = self.prepare(&request.cancelled).await {
             return Some(Ok(failure(&error.message)));
         }
         let Some(server) = &mut self.server else { return Some(Err(self.gone())) };
@@ -239,7 +252,7 @@ impl Relay {
 
     /// Passes another request on.
     async fn pass(&mut self, request: &AgentRequest, parts: &[&str]) -> RelayedAnswer {
-        if let Err(error) = self.prepare().await {
+        if let Err(error) = self.prepare(&request.cancelled).await {
             return Some(Err(error));
         }
         let Some(server) = &mut self.server else { return Some(Err(self.gone())) };
@@ -285,10 +298,12 @@ impl Relay {
     }
 
     /// Makes sure that a server runs, and that its tools are accepted.
-    async fn prepare(&mut self) -> Result<(), RpcError> {
+    async fn prepare(&mut self, cancelled: &CancellationToken) -> Result<(), RpcError> {
         self.ready().await?;
         self.refresh().await?;
-        self.refusal().map_or(Ok(()), |why| Err(RpcError::of_server(why)))
+        self.refusal(Patience::UntilCancelled(cancelled))
+            .await
+            .map_or(Ok(()), |why| Err(RpcError::of_server(why)))
     }
 
     /// Starts the server if none runs.
@@ -326,25 +341,71 @@ impl Relay {
         Err(RpcError::of_server(why))
     }
 
-    /// Compares the server's tools with the accepted ones, and says why they are refused. The file is
-    /// read each time: the tools may be accepted at any time.
-    fn refusal(&self) -> Option<String> {
-        let server = self.server.as_ref()?;
-        let name = &self.setup.name;
-        match self.pin.compare(&server.list) {
-            Ok(Comparison::Same) => None,
-            Ok(Comparison::First) => {
-                let (count, path) = (server.list.names().len(), self.pin.path().display());
-                eprintln!("note: MCP server {name}: its tools ({count}) were recorded in {path}");
-                None
-            }
-            Ok(Comparison::Changed(changes)) => Some(format!(
-                "The tools of MCP server {name} are not those that were accepted, so every call is \
-                 refused: {}. A person who trusts the new ones can accept them with: {}",
+    /// Says why the server's tools are refused; `None` if they are accepted.
+    async fn refusal(&mut self, patience: Patience<'_>) -> Option<String> {
+        match self.unaccepted(patience).await {
+            Ok(changes) if changes.is_empty() => None,
+            Ok(changes) => Some(format!(
+                "The tools of MCP server {} are not those that were accepted, so every call is \
+                 refused: {}. {}A person who trusts the new ones can accept them with: {}",
+                self.setup.name,
                 changes.join("; "),
+                self.approval.said(),
                 self.options.accept_command
             )),
-            Err(error) => Some(error.to_string()),
+            Err(why) => Some(why),
+        }
+    }
+
+    /// Returns the changes of the server's tools that nobody has accepted. An approver is asked about
+    /// them.
+    async fn unaccepted(&mut self, patience: Patience<'_>) -> Result<Vec<String>, String> {
+        let approved = self.approval.approved();
+        self.accept(approved)?;
+        let changes = self.changes()?;
+        let Some(server) = self.server.as_mut().filter(|_| !changes.is_empty()) else {
+            return Ok(changes);
+        };
+        if let Some(accepted) = self.pin.read().map_err(|error| error.to_string())? {
+            self.approval.ask(&server.life, &server.list, &accepted, &changes);
+        }
+        let Patience::UntilCancelled(cancelled) = patience else { return Ok(changes) };
+        let approved = tokio::select! {
+            biased;
+            () = cancelled.cancelled() => None,
+            why = server.life.idle() => {
+                self.lose(&why).await;
+                return Err(format!("MCP server {} failed: {why}", self.setup.name));
+            }
+            approved = self.approval.wait() => approved,
+        };
+        self.accept(approved)?;
+        // It may have changed its tools again.
+        self.refresh().await.map_err(|error| error.message)?;
+        self.changes()
+    }
+
+    /// Records a list that an approver has approved.
+    fn accept(&self, approved: Option<ToolList>) -> Result<(), String> {
+        let Some(list) = approved else { return Ok(()) };
+        eprintln!("note: MCP server {}: an approver accepted its tools", self.setup.name);
+        self.pin.accept(&list).map_err(|error| error.to_string())
+    }
+
+    /// Compares the server's tools with the accepted ones; the first ones are accepted. The file is
+    /// read each time: the tools may be accepted at any time.
+    fn changes(&self) -> Result<Vec<String>, String> {
+        let Some(server) = &self.server else { return Ok(Vec::new()) };
+        match self.pin.compare(&server.list) {
+            Ok(Comparison::Same) => Ok(Vec::new()),
+            Ok(Comparison::First) => {
+                let (count, path) = (server.list.names().len(), self.pin.path().display());
+                let name = &self.setup.name;
+                eprintln!("note: MCP server {name}: its tools ({count}) were recorded in {path}");
+                Ok(Vec::new())
+            }
+            Ok(Comparison::Changed(changes)) => Ok(changes),
+            Err(error) => Err(error.to_string()),
         }
     }
 

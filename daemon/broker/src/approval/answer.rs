@@ -4,14 +4,15 @@
 use super::{
     desk::Approvals,
     grants::{RememberedApproval, RememberedApprovals},
-    open::{ApprovalsState, OpenRequest},
+    open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, AskedApprover, PollState},
     verdict::Verdict,
 };
 use palisade_protocol::{
-    Answer, Answered, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId, Modified, Part,
-    QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
+    Answer, Answered, Checkpoint, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId,
+    Modified, Part, QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
 };
+use std::sync::MutexGuard;
 use tokio::time::Instant;
 
 /// The vote that an answer stands for.
@@ -30,10 +31,47 @@ fn stale(message: &str) -> WireError {
 }
 
 impl Approvals {
-    /// Takes an answer. The decision counts even if the answer may not be remembered; the error
-    /// then says both.
+    /// Takes an answer of an operator, registered or not. The decision counts even if the answer may
+    /// not be remembered; the error then says both.
     pub(crate) fn answer(&self, from: Answerer, answer: Answer) -> Result<Answered, WireError> {
-        let mut state = self.state();
+        Self::take(self.state(), from, answer)
+    }
+
+    /// Takes an answer of an agent's client, which must be registered as one. It is yes or no, and
+    /// not remembered.
+    pub(crate) fn answer_of_client(
+        &self,
+        from: Answerer,
+        answer: Answer,
+    ) -> Result<Answered, WireError> {
+        let state = self.state();
+        let is_client = |attached: &ConnectedApprover| {
+            attached.from.connection == from.connection
+                && matches!(attached.class, ApproverClass::AgentClient(_))
+        };
+        if !state.attached.iter().any(is_client) {
+            return Err(WireError::new(
+                ErrorCode::Forbidden,
+                "this connection is not registered as an approver",
+                "register first",
+            ));
+        }
+        let is_plain = matches!(answer.decision, Decision::Approve | Decision::Deny(_));
+        if !is_plain || answer.remember.is_some() {
+            return Err(WireError::new(
+                ErrorCode::Forbidden,
+                "an agent's client can only approve or deny, and its answer is not remembered",
+                "leave out `remember` and changed arguments",
+            ));
+        }
+        Self::take(state, from, answer)
+    }
+
+    fn take(
+        mut state: MutexGuard<'_, ApprovalsState>,
+        from: Answerer,
+        answer: Answer,
+    ) -> Result<Answered, WireError> {
         let at = state.find(&answer.question)?;
         let (handler, name) = state.voter(from)?;
         state.fits(at, &handler, &answer)?;
@@ -54,7 +92,7 @@ impl ApprovalsState {
         remember: Option<Remember>,
         name: String,
     ) -> Result<Option<GrantId>, WireError> {
-        let by = format!("handler:{name}");
+        let by = decider(&name);
         let Some(open) = self.open.get_mut(at) else {
             return Err(stale("the approval request has ended"));
         };
@@ -71,7 +109,7 @@ impl ApprovalsState {
                     (PollState::Carried(_), Vote::Instead(verdict)) => verdict,
                     (PollState::Carried(name), Vote::Yes | Vote::No { .. }) => {
                         let kept = self.prepare(at)?;
-                        Verdict::Approved { by: format!("handler:{name}"), kept }
+                        Verdict::Approved { by: decider(&name), kept }
                     }
                 }
             }
@@ -85,6 +123,14 @@ impl ApprovalsState {
         };
         self.finish(at, verdict);
         Ok(grant)
+    }
+}
+
+/// Names the approver that decided. The name of an agent's client says its class already.
+fn decider(name: &str) -> String {
+    match name.starts_with(Checkpoint::AGENT_CLIENT) {
+        true => name.to_owned(),
+        false => format!("handler:{name}"),
     }
 }
 

@@ -3,8 +3,12 @@
 //! broker.
 
 use super::{
-    grants::ApprovalKey, inquiry::ApprovalRequest, question::asker, service::ApprovalService,
-    verdict::Verdict, visible,
+    grants::ApprovalKey,
+    inquiry::{ApprovalRequest, Stakes},
+    question::asker,
+    service::ApprovalService,
+    verdict::Verdict,
+    visible,
 };
 use crate::{
     base::identity::{SessionIdentity, WorkingDirectory},
@@ -180,7 +184,7 @@ impl ConnectionReview<'_> {
             exact_words: Some(self.target.to_string()),
             facts: Facts::default(),
         };
-        Ok(ApprovalRequest { question, claim, limits, patience: None })
+        Ok(ApprovalRequest { question, claim, limits, patience: None, stakes: Stakes::Loss })
     }
 
     /// SHA-256, in hexadecimal, over what an answer is bound to.

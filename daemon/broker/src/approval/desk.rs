@@ -5,14 +5,14 @@
 use super::{
     grants::{ApprovalKey, RememberedApproval},
     inquiry::ApprovalRequest,
-    open::{ApprovalsState, ConnectedApprover, OpenRequest},
+    open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, Poll},
     verdict::Verdict,
 };
 use crate::base::{outbox::Outbox, peer::ConnectionNumber};
 use palisade_protocol::{
-    ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register, SessionId,
-    WireError,
+    Checkpoint, ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register,
+    SessionId, WireError,
 };
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -42,13 +42,35 @@ impl Approvals {
         register: Register,
         outbox: Outbox,
     ) -> Result<HandlerId, WireError> {
+        self.attach_as(ApproverClass::Operator, from, register, outbox)
+    }
+
+    /// Connects the client of an agent as an approver for requests of its own session.
+    pub(crate) fn attach_client(
+        &self,
+        session: SessionId,
+        from: Answerer,
+        register: Register,
+        outbox: Outbox,
+    ) -> Result<HandlerId, WireError> {
+        self.attach_as(ApproverClass::AgentClient(session), from, register, outbox)
+    }
+
+    fn attach_as(
+        &self,
+        class: ApproverClass,
+        from: Answerer,
+        register: Register,
+        outbox: Outbox,
+    ) -> Result<HandlerId, WireError> {
+        let register = ranked(&class, register)?;
         let mut state = self.state();
         state.detach(from.connection, "the approver changed its registration");
         state.count += 1;
         let id = HandlerId::try_from(format!("h-{}", state.count))
             .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
         let heard = Instant::now();
-        let attached = ConnectedApprover { id: id.clone(), from, register, outbox, heard };
+        let attached = ConnectedApprover { id: id.clone(), from, class, register, outbox, heard };
         for open in &mut state.open {
             open.offer(&attached, heard);
         }
@@ -128,7 +150,9 @@ impl Approvals {
                 WireError::new(ErrorCode::Internal, error.to_string(), "")
             })?;
         }
-        let wants = |attached: &&ConnectedApprover| attached.wants(&inquiry.question);
+        let wants = |attached: &&ConnectedApprover| {
+            attached.wants(&inquiry.question, &inquiry.limits, inquiry.stakes)
+        };
         let asked = state.attached.iter().filter(wants);
         Ok(asked.map(|attached| attached.register.name.clone()).collect())
     }
@@ -165,7 +189,7 @@ impl Approvals {
             return Ok((open.question.question.clone(), open.outcome.subscribe()));
         }
         let time = inquiry.time();
-        let ApprovalRequest { question, claim, limits, .. } = inquiry;
+        let ApprovalRequest { question, claim, limits, stakes, .. } = inquiry;
         if state.over.contains(&question.question) {
             return Err(Verdict::default(
                 "the same approval request was decided in the meantime",
@@ -188,12 +212,32 @@ impl Approvals {
         let poll = Poll::new(limits.quorum());
         let remember = Vec::new();
         let mut open =
-            OpenRequest { question, claim, limits, poll, remember, grace, limit, outcome };
+            OpenRequest { question, claim, limits, poll, remember, stakes, grace, limit, outcome };
         for attached in &state.attached {
             open.offer(attached, now);
         }
         state.open.push(open);
         Ok((id, receiver))
+    }
+}
+
+/// Gives a registration the name and priority of its class: every operator is above an agent's
+/// client, and has no name of that class.
+fn ranked(class: &ApproverClass, register: Register) -> Result<Register, WireError> {
+    let Register { name, priority, .. } = &register;
+    match class {
+        ApproverClass::Operator if name.starts_with(Checkpoint::AGENT_CLIENT) => {
+            let message = format!("the name {name:?} is that of an agent's client");
+            Err(WireError::new(ErrorCode::InvalidRequest, message, "choose another name"))
+        }
+        ApproverClass::Operator => {
+            let priority = (*priority).max(i32::MIN + 1);
+            Ok(Register { priority, ..register })
+        }
+        ApproverClass::AgentClient(_) => {
+            let name = format!("{}{name}", Checkpoint::AGENT_CLIENT);
+            Ok(Register { name, priority: i32::MIN, ..register })
+        }
     }
 }
 

@@ -14,6 +14,16 @@ pub(crate) struct ApprovalRequest {
     pub(crate) limits: Handlers,
     /// The time that the caller is willing to wait, if it said so.
     pub(crate) patience: Option<Duration>,
+    pub(crate) stakes: Stakes,
+}
+
+/// What an approval can lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stakes {
+    /// Something may be lost, planted, or sent elsewhere.
+    Loss,
+    /// Nothing is lost: it can not, or another request is made before it is.
+    NoLoss,
 }
 
 impl ApprovalRequest {

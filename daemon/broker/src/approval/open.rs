@@ -3,7 +3,7 @@
 
 use super::{
     grants::{ApprovalKey, RememberedApprovals},
-    inquiry::ApprovalRequest,
+    inquiry::{ApprovalRequest, Stakes},
     poll::{Answerer, AskedApprover, Poll, PollState},
     verdict::Verdict,
 };
@@ -11,6 +11,7 @@ use crate::base::{outbox::Outbox, peer::ConnectionNumber};
 use palisade_policy::Handlers;
 use palisade_protocol::{
     Event, HandlerId, Question, QuestionId, QuestionOver, Register, Remember, ServerMessage,
+    SessionId,
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio::{sync::watch, time::Instant};
@@ -35,9 +36,20 @@ pub(super) struct ApprovalsState {
 pub(super) struct ConnectedApprover {
     pub(super) id: HandlerId,
     pub(super) from: Answerer,
+    pub(super) class: ApproverClass,
     pub(super) register: Register,
     pub(super) outbox: Outbox,
     pub(super) heard: Instant,
+}
+
+/// The class of an approver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ApproverClass {
+    /// Connected to the operator socket.
+    Operator,
+    /// The client of an agent, for requests of this session only. It may approve by itself, so it is
+    /// asked only where nothing can be lost, and never together with others for a quorum.
+    AgentClient(SessionId),
 }
 
 /// An approval request that waits for its answer.
@@ -50,15 +62,27 @@ pub(super) struct OpenRequest {
     /// The approvals to remember if the request is approved, each with the name of the approver who
     /// wants it.
     pub(super) remember: Vec<(Remember, String)>,
+    pub(super) stakes: Stakes,
     pub(super) grace: Instant,
     pub(super) limit: Instant,
     pub(super) outcome: watch::Sender<Option<Verdict>>,
 }
 
 impl ConnectedApprover {
-    pub(super) fn wants(&self, question: &Question) -> bool {
+    /// Returns `true` if the approver may be asked, and wants such requests.
+    pub(super) fn wants(&self, question: &Question, limits: &Handlers, stakes: Stakes) -> bool {
         let tools = &self.register.tools;
-        self.register.reviews.contains(&question.review)
+        let may_answer = match &self.class {
+            ApproverClass::Operator => true,
+            ApproverClass::AgentClient(session) => {
+                question.asker.session == *session
+                    && limits.agent_client()
+                    && limits.quorum() == 1
+                    && stakes == Stakes::NoLoss
+            }
+        };
+        may_answer
+            && self.register.reviews.contains(&question.review)
             && (tools.is_empty() || tools.contains(&question.tool))
     }
 
@@ -71,7 +95,8 @@ impl ConnectedApprover {
 impl OpenRequest {
     /// Asks an approver, if it wants such requests, has not hung, and its outbox takes the message.
     pub(super) fn offer(&mut self, attached: &ConnectedApprover, now: Instant) {
-        if !attached.wants(&self.question) || attached.hung_at().is_some_and(|at| at <= now) {
+        let wants = attached.wants(&self.question, &self.limits, self.stakes);
+        if !wants || attached.hung_at().is_some_and(|at| at <= now) {
             return;
         }
         let own = attached.register.deadline_ms.map(|ms| now + Duration::from_millis(ms));
@@ -175,7 +200,10 @@ impl ApprovalsState {
             );
             return Verdict::default(reason, ATTACH);
         }
-        if self.attached.iter().any(|attached| attached.wants(&open.question)) {
+        let wants = |attached: &ConnectedApprover| {
+            attached.wants(&open.question, &open.limits, open.stakes)
+        };
+        if self.attached.iter().any(wants) {
             return Verdict::default("no connected approver is ready", ATTACH);
         }
         Verdict::default("no approver is connected", ATTACH)

@@ -1,7 +1,11 @@
 //! Makes an approval request of a call: what would happen, rendered from what would run, and the
 //! digest that an answer is bound to. Runs in the broker.
 
-use super::{grants::ApprovalKey, inquiry::ApprovalRequest, visible};
+use super::{
+    grants::ApprovalKey,
+    inquiry::{ApprovalRequest, Stakes},
+    visible,
+};
 use crate::{
     base::{attachment::Attachment, error::CallError, identity::SessionIdentity, task::Task},
     cells::{
@@ -9,9 +13,9 @@ use crate::{
         session::Session,
     },
 };
-use palisade_policy::{Commands, Facts, is_asked};
+use palisade_policy::{ADJUSTED, Commands, Facts, MUTATING_TOOL, is_asked};
 use palisade_protocol::{
-    Asker, Call, CallId, Finding, NameError, Question, QuestionId, RawPath, Review, ToolName,
+    Asker, Call, CallId, Finding, Guard, NameError, Question, QuestionId, RawPath, Review, ToolName,
 };
 use sha2::{Digest as _, Sha256};
 use std::{fmt::Write as _, time::Duration};
@@ -64,7 +68,7 @@ impl Subject<'_> {
 
     /// Makes the approval request.
     pub(crate) fn inquiry(self, placeholder: QuestionId) -> ApprovalRequest {
-        let claim = self.claim();
+        let (claim, stakes) = (self.claim(), self.stakes());
         let limits = self.session.profile.handlers().clone();
         let most = self.session.profile.max_timeout_ms();
         let patience =
@@ -89,7 +93,36 @@ impl Subject<'_> {
             output: self.output,
             expires_in_ms: 0,
         };
-        ApprovalRequest { question, claim, limits, patience }
+        ApprovalRequest { question, claim, limits, patience, stakes }
+    }
+
+    /// Whether something may be lost if the request is approved. What is not known to be harmless
+    /// counts as a loss.
+    fn stakes(&self) -> Stakes {
+        let profile = &self.session.profile;
+        // The effects of a program are reviewed apart, unless it writes where no transaction is.
+        let is_held = match self.task {
+            Task::Run(_) | Task::Check { .. } => {
+                self.session.guard() >= Guard::Auto && !profile.writes_beyond()
+            }
+            Task::Provided { .. } => false,
+            Task::Read { .. }
+            | Task::Look { .. }
+            | Task::Change(_)
+            | Task::List { .. }
+            | Task::Glob(_)
+            | Task::Grep(_)
+            | Task::Job(_)
+            | Task::Errand(_)
+            | Task::Fetch(_) => true,
+        };
+        let is_harmless =
+            |found: &Finding| [MUTATING_TOOL, ADJUSTED].contains(&found.kind.as_str());
+        let is_input = self.review == Review::Input;
+        match is_input && is_held && self.findings.iter().all(is_harmless) {
+            true => Stakes::NoLoss,
+            false => Stakes::Loss,
+        }
     }
 
     /// SHA-256, in hexadecimal, over everything that would run and what it would touch.

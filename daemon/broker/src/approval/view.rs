@@ -8,13 +8,15 @@ use super::{
 use crate::{
     base::{
         attachment::Attachment,
-        task::{DirectoryPolicy, JobTask, Program, Task},
+        task::{DirectoryPolicy, JobTask, Program, SessionTask, Task},
     },
     cells::checkers::programs,
 };
 use palisade_plan::text;
 use palisade_policy::is_asked;
-use palisade_protocol::{Call, Finding, RawPath, Target, ToolName, View, ViewLine};
+use palisade_protocol::{
+    Call, Finding, RawPath, Target, ToolName, View, ViewLine, arguments::ServerTools,
+};
 
 /// The most lines of a program that are shown.
 const LINES: usize = 400;
@@ -46,7 +48,15 @@ impl Subject<'_> {
             // Only its output is reviewed, and that says what the change did.
             Task::Change(_) => {}
             Task::Read { .. } => lines.push(self.line("read")),
-            Task::Errand(_) => lines.push(own_line(self.tool)),
+            Task::Errand(SessionTask::ServerCall(_)) => {
+                lines.push(server_call_line(self.tool, self.call));
+            }
+            Task::Errand(SessionTask::ServerTools(tools)) => {
+                lines = server_tools_lines(self.tool, tools);
+            }
+            Task::Errand(
+                SessionTask::TodoRead | SessionTask::TodoWrite(_) | SessionTask::ToolSearch { .. },
+            ) => lines.push(own_line(self.tool)),
             Task::Fetch(request) => lines.push(ViewLine {
                 text: visible::line(&format!("fetch {}", request.url)),
                 findings: Vec::new(),
@@ -102,13 +112,37 @@ fn own_line(tool: &ToolName) -> ViewLine {
 
 /// The line for a call that a process outside the sandbox answers.
 fn provided_line(tool: &ToolName, call: &Call) -> ViewLine {
+    line_with_arguments(&format!("the provider of {tool} runs it, outside the sandbox"), call)
+}
+
+/// The line for a call of an MCP server's tool.
+fn server_call_line(tool: &ToolName, call: &Call) -> ViewLine {
+    line_with_arguments(&format!("{tool}, by the MCP server, in a sandbox of its own"), call)
+}
+
+fn line_with_arguments(what: &str, call: &Call) -> ViewLine {
     let text = canonical(call);
     let shown = text.get(..text.floor_char_boundary(PROVIDED_LINE)).unwrap_or_default();
     let cut = if shown.len() < text.len() { " …" } else { "" };
-    let text = visible::line(&format!(
-        "the provider of {tool} runs it, outside the sandbox: {shown}{cut}"
-    ));
-    ViewLine { text, findings: Vec::new() }
+    plain_line(&format!("{what}: {shown}{cut}"))
+}
+
+/// Renders the changed tools of an MCP server: what changed, and the new texts that models read.
+fn server_tools_lines(tool: &ToolName, tools: &ServerTools) -> Vec<ViewLine> {
+    let changes = tools.changes.join("; ");
+    let head = plain_line(&format!("{tool} has other tools than were accepted: {changes}"));
+    let texts = tools.texts.iter().flat_map(|text| text.lines()).map(plain_line);
+    let mut lines: Vec<ViewLine> = std::iter::once(head).chain(texts).collect();
+    let more = lines.len().saturating_sub(LINES);
+    if more > 0 {
+        lines.truncate(LINES);
+        lines.push(plain_line(&format!("… and {more} more lines")));
+    }
+    lines
+}
+
+fn plain_line(text: &str) -> ViewLine {
+    ViewLine { text: visible::line(text), findings: Vec::new() }
 }
 
 /// Renders a program line by line, each with the findings that are about it.

@@ -16,9 +16,10 @@ use palisade_plan::{
 use palisade_policy::{ADJUSTED, JobRoute, Profile, Scene};
 use palisade_protocol::{
     Call, ErrorCode, Finding, JsonText, RawPath, Severity, ToolSpec, WireError,
-    arguments::{Encoding, TodoItem},
+    arguments::{Encoding, ServerTools, TodoItem},
     limits::{MAX_PATH, MAX_TIMEOUT_MS},
 };
+use serde_json::{Map, Value};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The most rows or columns of a terminal.
@@ -73,7 +74,15 @@ pub(crate) enum Task {
 pub(crate) enum SessionTask {
     TodoRead,
     TodoWrite(Vec<TodoItem>),
-    ToolSearch { query: String, limit: usize },
+    ToolSearch {
+        query: String,
+        limit: usize,
+    },
+    /// A call of an MCP server's tool, which a relay outside of the session carries out with these
+    /// arguments.
+    ServerCall(Map<String, Value>),
+    /// The tools of an MCP server that have changed.
+    ServerTools(ServerTools),
 }
 
 /// The kind of report about a path.

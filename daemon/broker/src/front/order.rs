@@ -25,6 +25,8 @@ enum AllowedRole {
     Provider,
     /// Agents and operators.
     Observer,
+    /// Operators, and agents whose profile lets them answer.
+    Approver,
     Anybody,
 }
 
@@ -40,10 +42,8 @@ impl AllowedRole {
             | Request::Close
             | Request::Output(_)
             | Request::UndoRecords(_) => Self::Agent,
-            Request::Register(_)
-            | Request::Answer(_)
-            | Request::Withdraw
-            | Request::Pending
+            Request::Register(_) | Request::Answer(_) | Request::Withdraw => Self::Approver,
+            Request::Pending
             | Request::Grants
             | Request::Revoke(_)
             | Request::Abort(_)
@@ -69,12 +69,12 @@ impl Role {
         let whose = AllowedRole::of(request);
         let (who, socket) = match (self, whose) {
             (_, AllowedRole::Anybody)
-            | (Self::Agent | Self::Operator, AllowedRole::Observer)
+            | (Self::Agent | Self::Operator, AllowedRole::Observer | AllowedRole::Approver)
             | (Self::Agent, AllowedRole::Agent)
             | (Self::Operator, AllowedRole::Operator)
             | (Self::Provider, AllowedRole::Provider) => return Ok(()),
             (_, AllowedRole::Agent | AllowedRole::Observer) => ("an agent", "agent"),
-            (_, AllowedRole::Operator) => ("an operator", "operator"),
+            (_, AllowedRole::Operator | AllowedRole::Approver) => ("an operator", "operator"),
             (_, AllowedRole::Provider) => ("a provider", "provider"),
         };
         let here = match self {

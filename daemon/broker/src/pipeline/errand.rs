@@ -1,4 +1,5 @@
-//! Calls that concern the session itself: its to-do list and its tools. Runs in the broker.
+//! Calls that concern the session itself: its to-do list and its tools. A call about an MCP server
+//! ends here once it is allowed; a relay carries it out. Runs in the broker.
 
 use crate::{
     base::{error::CallError, outcome::Outcome, task::SessionTask},
@@ -22,6 +23,11 @@ pub(crate) fn run(errand: SessionTask, session: &Session, registry: &Registry) -
             done
         }
         SessionTask::ToolSearch { query, limit } => found(&query, limit, session, registry),
+        // An approver may have changed the arguments.
+        SessionTask::ServerCall(arguments) => {
+            outcome(String::new(), &json!({"arguments": arguments}))
+        }
+        SessionTask::ServerTools(tools) => outcome(String::new(), &json!({"digest": tools.digest})),
     };
     done.unwrap_or_else(|error| CallError::Io(error.into()).into())
 }

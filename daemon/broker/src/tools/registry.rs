@@ -2,7 +2,7 @@
 
 use super::{
     built_in::built_ins,
-    provided,
+    provided, server_tools,
     tool::{RegistryError, Tool},
 };
 use crate::{base::peer::ConnectionNumber, tools::provider::Provider};
@@ -109,8 +109,8 @@ impl Registry {
     /// Returns the tool with this name or alias.
     pub(crate) fn resolve(&self, name: &ToolName) -> Result<Arc<Tool>, WireError> {
         let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
-        let found = tools.iter().find(|tool| tool.names().any(|known| known == name));
-        found.cloned().ok_or_else(|| {
+        let found = tools.iter().find(|tool| tool.names().any(|known| known == name)).cloned();
+        found.or_else(|| server_tools::tool(name).map(Arc::new)).ok_or_else(|| {
             let hint = format!("did you mean {}?", nearest(&tools, name.as_str()).join(", "));
             WireError::new(ErrorCode::ToolNotFound, format!("there is no tool {name}"), hint)
         })
@@ -156,6 +156,9 @@ fn remove_replaced(
         Err(WireError::new(ErrorCode::AlreadyExists, message, hint))
     };
     for name in tool.names() {
+        if server_tools::is_reserved(name) {
+            return taken(name, "the tools of MCP servers".to_owned(), "choose another name");
+        }
         // A name that differs only in case could be mistaken for the built-in.
         let alike = |other: &&Arc<Tool>| match other.provider() {
             None => other.names().any(|n| n.as_str().eq_ignore_ascii_case(name.as_str())),

@@ -74,6 +74,12 @@ impl<K: Single> Described for BTreeMap<K, String> {
     }
 }
 
+impl Single for bool {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl Single for u64 {
     fn shown(&self) -> String {
         self.to_string()

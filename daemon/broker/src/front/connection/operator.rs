@@ -16,14 +16,47 @@ const PENDING: usize = MAX_FRAME / 2;
 
 impl Connection {
     pub(super) fn register(&self, register: Register) -> Result<Reply, WireError> {
+        let desk = &self.server.calls.approvals.desk;
+        let (from, outbox) = (self.answerer(), self.outbox.clone());
         tracing::info!(uid = self.peer.uid, name = ?register.name, "an approver connected");
-        let outbox = self.outbox.clone();
-        let handler = self.server.calls.approvals.desk.attach(self.answerer(), register, outbox)?;
+        let handler = match self.role {
+            Role::Agent => desk.attach_client(self.own_requests()?, from, register, outbox)?,
+            Role::Operator | Role::Provider => desk.attach(from, register, outbox)?,
+        };
         Ok(Reply::Registered(Registered { handler }))
     }
 
     pub(super) fn answer(&self, answer: Answer) -> Result<Reply, WireError> {
-        self.server.calls.approvals.desk.answer(self.answerer(), answer).map(Reply::Answered)
+        let (desk, from) = (&self.server.calls.approvals.desk, self.answerer());
+        let answered = match self.role {
+            Role::Agent => desk.answer_of_client(from, answer),
+            Role::Operator | Role::Provider => desk.answer(from, answer),
+        };
+        answered.map(Reply::Answered)
+    }
+
+    pub(super) fn withdraw(&self) -> Result<Reply, WireError> {
+        if self.role == Role::Agent {
+            self.own_requests()?;
+        }
+        self.server.calls.approvals.desk.detach(self.number);
+        Ok(Reply::Done)
+    }
+
+    /// The session whose approval requests its own client may answer, if the profile lets it.
+    fn own_requests(&self) -> Result<SessionId, WireError> {
+        let message = match &self.work.session {
+            Some(session) if session.profile.handlers().agent_client() => {
+                return Ok(session.id.clone());
+            }
+            Some(session) => format!(
+                "profile {:?} does not let an agent's client answer approval requests",
+                session.profile.name()
+            ),
+            None => "an agent's client can answer approval requests only of its session".to_owned(),
+        };
+        let hint = "connect to the operator socket, or set handlers.agent_client in the profile";
+        Err(WireError::new(ErrorCode::Forbidden, message, hint))
     }
 
     const fn answerer(&self) -> Answerer {

@@ -91,10 +91,7 @@ impl Connection {
             Request::Status => Ok(Reply::Status(Box::new(status::of(&self.server, self.peer.uid)))),
             Request::Register(register) => self.register(register),
             Request::Answer(answer) => self.answer(*answer),
-            Request::Withdraw => {
-                self.server.calls.approvals.desk.detach(self.number);
-                Ok(Reply::Done)
-            }
+            Request::Withdraw => self.withdraw(),
             Request::Pending => Ok(self.pending()),
             Request::Grants => {
                 Ok(Reply::Grants(Grants { grants: self.server.calls.approvals.desk.grants() }))

@@ -1,0 +1,247 @@
+//! Approval of what MCP servers do: rules name their tools, and their changed tools are asked about.
+//! The host is the witness.
+
+use crate::mcp::{Mcp, text};
+use palisade_client::{Answer, Operator, OperatorEvent, Question, Registration};
+use palisade_tests::{Daemon, Mode, World, profile_never_asking, profile_with};
+use serde_json::json;
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+use tokio::runtime::Runtime;
+
+/// The server: a program that does what the test asks for.
+const SERVER: &str = include_str!("../../src/hostile_mcp_server.py");
+
+/// Rules that name tools of the server.
+const RULES: &str = "
+[[rules]]
+verdict = \"deny\"
+tools = [\"mcp_hostile_die\"]
+why = \"it ends the server\"
+
+[[rules]]
+verdict = \"ask\"
+tools = [\"mcp_hostile_large\"]
+why = \"it is large\"
+";
+
+/// A world with the server in its workspace, and a daemon.
+struct Stage {
+    world: World,
+    daemon: Daemon,
+}
+
+impl Stage {
+    fn new(mode: Mode) -> Self {
+        let world = World::new(mode);
+        world.add_profile("writable", &profile_with(&[]));
+        world.add_profile("never", &profile_never_asking());
+        world.add_profile("ruled", &format!("{}{RULES}", profile_with(&[])));
+        let asks_for_run = RULES.replace("_large", "_run");
+        world.add_profile("asked", &format!("{}{asks_for_run}", profile_with(&[])));
+        let path = world.workspace().join("server.py");
+        fs::write(&path, SERVER).unwrap();
+        world.give(&path);
+        let daemon = world.daemon();
+        Self { world, daemon }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.world.workspace().join(name)
+    }
+
+    /// Starts the server behind `wrap`.
+    fn wrap(&self, profile: &str) -> Mcp {
+        let (socket, workspace) = (&self.daemon.socket, self.world.workspace());
+        let words = ["wrap", "--name", "hostile", "--profile", profile, "--socket"];
+        let paths = [socket.to_str().unwrap(), "--workspace", workspace.to_str().unwrap()];
+        let words = words.into_iter().chain(paths).chain(["--", "python3", "server.py"]);
+        let mut mcp = Mcp::start(&self.world, &words.collect::<Vec<_>>());
+        mcp.initialize("2025-11-25");
+        mcp
+    }
+
+    /// Starts a server that offers the tools of the other one beside its own.
+    fn offer(&self, profile: &str) -> Mcp {
+        let file = self.world.workspace().with_file_name("mcp.toml");
+        let table = format!(
+            "[mcp.servers.hostile]\ncommand = \"python3\"\nargs = [\"server.py\"]\nworkspace = \
+             {:?}\nprofile = \"writable\"\n",
+            self.world.workspace()
+        );
+        fs::write(&file, table).unwrap();
+        self.world.give(&file);
+        let (socket, workspace) = (&self.daemon.socket, self.world.workspace());
+        let words = ["--servers", file.to_str().unwrap(), "--profile", profile, "--socket"];
+        let paths = [socket.to_str().unwrap(), "--workspace", workspace.to_str().unwrap()];
+        let mut mcp = Mcp::start(&self.world, &words.into_iter().chain(paths).collect::<Vec<_>>());
+        mcp.initialize("2025-11-25");
+        mcp
+    }
+
+    /// Returns the text of the audit log.
+    fn log(&self) -> String {
+        let files = fs::read_dir(self.world.state().join("audit")).unwrap();
+        files.filter_map(|file| fs::read_to_string(file.unwrap().path()).ok()).collect()
+    }
+}
+
+/// An operator that answers approval requests, and records them.
+struct Approver {
+    seen: Arc<Mutex<Vec<Question>>>,
+    _runtime: Runtime,
+}
+
+impl Approver {
+    fn new(stage: &Stage, decide: fn(&Question) -> Answer) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let connect = || std::os::unix::net::UnixStream::connect(&stage.daemon.operators).unwrap();
+        let stream = stage.world.mode.act(connect);
+        stream.set_nonblocking(true).unwrap();
+        let operator = runtime.block_on(async {
+            let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+            let operator = Operator::from_stream(stream).await.unwrap();
+            operator.register(Registration::new("person:test")).await.unwrap();
+            operator
+        });
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&seen);
+        runtime.spawn(async move {
+            while let Some(event) = operator.next().await {
+                if let OperatorEvent::Question(question) = event {
+                    record.lock().unwrap().push(*question.clone());
+                    operator.answer(&question, decide(&question)).await.unwrap();
+                }
+            }
+        });
+        Self { seen, _runtime: runtime }
+    }
+
+    /// The tools that it was asked about so far.
+    fn asked(&self) -> Vec<String> {
+        self.seen.lock().unwrap().iter().map(|question| question.tool.to_string()).collect()
+    }
+}
+
+fn run(mcp: &mut Mcp, tool: &str, code: &str) -> String {
+    text(&mcp.call(tool, json!({"code": code})))
+}
+
+#[test]
+fn changed_tools_are_asked_about_and_accepted_only_by_an_approver() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let approver = Approver::new(&stage, |_| Answer::approve());
+        let mut mcp = stage.wrap("writable");
+        assert_eq!(run(&mut mcp, "run", "grow()"), "None", "{mode:?}");
+        assert_eq!(approver.asked(), Vec::<String>::new(), "{mode:?}");
+        assert_eq!(run(&mut mcp, "run", "open('made', 'w').write('x')"), "None", "{mode:?}");
+        assert_eq!(fs::read_to_string(stage.path("made")).unwrap(), "x", "{mode:?}");
+        let listed = mcp.ask("tools/list", json!({}))["result"]["tools"].to_string();
+        assert!(listed.contains("\"grown\""), "{mode:?}: {listed}");
+        assert_eq!(approver.asked(), ["mcp_hostile"], "{mode:?}: once");
+        let seen = approver.seen.lock().unwrap()[0].clone();
+        let lines: Vec<&str> = seen.view.lines.iter().map(|line| line.text.as_str()).collect();
+        let changed = "mcp_hostile has other tools than were accepted: added tool grown";
+        assert_eq!(lines, [changed, "grown: grown", "{\"type\":\"object\"}"], "{mode:?}");
+        mcp.end();
+        // It starts with its first tools again, which is a change too.
+        let mut mcp = stage.wrap("writable");
+        assert_eq!(run(&mut mcp, "run", "out = 1"), "1", "{mode:?}");
+        assert_eq!(approver.asked(), ["mcp_hostile"; 2], "{mode:?}");
+        mcp.end();
+    }
+}
+
+#[test]
+fn changed_tools_that_were_denied_are_refused_and_not_asked_about_again() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let approver = Approver::new(&stage, |_| Answer::deny("not these"));
+        let mut mcp = stage.wrap("writable");
+        assert_eq!(run(&mut mcp, "run", "grow()"), "None", "{mode:?}");
+        for _ in 0..2 {
+            let refused = mcp.call("run", json!({"code": "open('made', 'w')"}));
+            assert_eq!(refused["isError"], true, "{mode:?}: {refused}");
+            let said = text(&refused);
+            assert!(said.contains("added tool grown. The new ones were denied: "), "{said}");
+            assert!(said.contains("not these") && said.contains("--accept-tools"), "{said}");
+        }
+        assert_eq!(approver.asked(), ["mcp_hostile"], "{mode:?}");
+        mcp.end();
+        assert!(!stage.path("made").exists(), "{mode:?}");
+    }
+}
+
+/// A profile that never asks approves nothing, even while an approver is there who would.
+#[test]
+fn a_profile_that_never_asks_accepts_no_changed_tools() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let approver = Approver::new(&stage, |_| Answer::approve());
+        let mut mcp = stage.wrap("never");
+        assert_eq!(run(&mut mcp, "run", "grow()"), "None", "{mode:?}");
+        let refused = mcp.call("run", json!({"code": "open('made', 'w')"}));
+        assert_eq!(refused["isError"], true, "{mode:?}: {refused}");
+        assert!(text(&refused).contains("every call is refused: added tool grown. "), "{refused}");
+        assert_eq!(approver.asked(), Vec::<String>::new(), "{mode:?}");
+        mcp.end();
+        assert!(!stage.path("made").exists(), "{mode:?}");
+    }
+}
+
+#[test]
+fn rules_of_a_servers_profile_name_its_tools() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let mut mcp = stage.wrap("ruled");
+        let first = run(&mut mcp, "run", "out = os.getpid()");
+        let denied = mcp.call("die", json!({}));
+        assert_eq!(denied["isError"], true, "{mode:?}: {denied}");
+        let said = text(&denied);
+        assert!(said.starts_with("Denied: tools/call die was not sent"), "{said}");
+        assert!(said.contains("denies this: it ends the server"), "{said}");
+        // Nobody is there to ask.
+        let unanswered = text(&mcp.call("large", json!({})));
+        assert!(unanswered.contains("no approver is connected"), "{mode:?}: {unanswered}");
+        let approver = Approver::new(&stage, |_| Answer::approve());
+        assert!(text(&mcp.call("large", json!({}))).starts_with("a line\n"), "{mode:?}");
+        // The same server goes on, and its other tools are not asked about.
+        assert_eq!(run(&mut mcp, "run", "out = os.getpid()"), first, "{mode:?}");
+        assert_eq!(approver.asked(), ["mcp_hostile_large"], "{mode:?}");
+        mcp.end();
+        let log = stage.log();
+        for tool in ["mcp_hostile_run", "mcp_hostile_die", "mcp_hostile_large"] {
+            assert!(log.contains(&format!("\"tool\":\"{tool}\"")), "{mode:?}: {tool} in {log}");
+        }
+    }
+}
+
+/// The profile of the agent's own session decides too, and an approver may change the arguments.
+#[test]
+fn rules_of_the_agents_profile_name_the_tools_of_servers() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let mut mcp = stage.offer("ruled");
+        let first = run(&mut mcp, "mcp_hostile_run", "out = os.getpid()");
+        let denied = mcp.call("mcp_hostile_die", json!({}));
+        assert_eq!(denied["isError"], true, "{mode:?}: {denied}");
+        assert!(text(&denied).contains("denies this: it ends the server"), "{denied}");
+        let unanswered = text(&mcp.call("mcp_hostile_large", json!({})));
+        assert!(unanswered.contains("no approver is connected"), "{mode:?}: {unanswered}");
+        assert_eq!(run(&mut mcp, "mcp_hostile_run", "out = os.getpid()"), first, "{mode:?}");
+        mcp.end();
+
+        let _approver = Approver::new(&stage, |_| {
+            Answer::approve_modified(&json!({"arguments": {"code": "out = 'changed'"}})).unwrap()
+        });
+        let mut mcp = stage.offer("asked");
+        let code = "open('made', 'w')";
+        assert_eq!(run(&mut mcp, "mcp_hostile_run", code), "changed", "{mode:?}");
+        mcp.end();
+        assert!(!stage.path("made").exists(), "{mode:?}: what was approved is what ran");
+    }
+}
