@@ -1,13 +1,23 @@
-"""What the suites have in common: the profile, the approver, and a place for the daemon's state."""
+"""What the suites have in common: the setting of this run, and a place for the daemon's state."""
 
 import contextlib
 import os
 import tempfile
+from pathlib import Path
 
-#: The profile of the sessions.
-PROFILE = os.environ.get("SUITE_PROFILE", "autonomous")
-#: An approver that approves everything, if the run asks for one.
-APPROVER = (lambda request: True) if os.environ.get("SUITE_APPROVER") else None
+#: `autonomous`; `approved` or `unattended` for the profile `workspace` with and without an
+#: approver; `unguarded` for commands without transactions.
+SETTING = os.environ.get("SUITE_SETTING", "autonomous")
+PROFILE = SETTING if SETTING in ("autonomous", "unguarded") else "workspace"
+#: An approver that approves everything, if the setting has one.
+APPROVER = (lambda request: True) if SETTING == "approved" else None
+_PROFILES = str(Path(__file__).parent / "profiles")
+#: The options of a session.
+OPTIONS = {
+    "private": True,
+    "approver": APPROVER,
+    "daemon_arguments": ["--profiles", _PROFILES] if SETTING == "unguarded" else [],
+}
 
 
 @contextlib.contextmanager

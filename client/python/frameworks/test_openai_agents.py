@@ -1,4 +1,7 @@
-"""The OpenAI Agents SDK has no suite for executors: these call its executor and editor as its runner does."""
+"""Calls of the executor and the editor, as the runner of the OpenAI Agents SDK makes them.
+
+The SDK has no suite for executors.
+"""
 
 import asyncio
 import tempfile

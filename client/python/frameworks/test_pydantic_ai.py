@@ -2,9 +2,10 @@
 
 import tempfile
 
+import anyio
 import pytest
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
-from settings import APPROVER, PROFILE, place
+from settings import OPTIONS, PROFILE, SETTING, place
 
 from palisade.adapters.pydantic_ai import PalisadeWorkspace
 
@@ -28,33 +29,54 @@ class CommandsOnly:
 
 
 class Suite(WorkspaceBackendSuite):
+    @staticmethod
+    def form(backend):
+        """The backend in the form that is tested."""
+        return backend
+
     @pytest.fixture(autouse=True)
-    def expected(self, request):
-        if request.node.originalname == "test_cancellation_stops_foreground_work":
+    def expected(self, request, monkeypatch):
+        name = request.node.originalname
+        if name == "test_cancellation_stops_foreground_work" and SETTING != "unguarded":
             # It waits for a file of a running command. Effects are seen when they are committed.
             request.applymarker(pytest.mark.xfail(strict=True))
+            fail_after = anyio.fail_after
+            monkeypatch.setattr(anyio, "fail_after", lambda _: fail_after(5))
+        if name == "test_background_child_does_not_hold_up_completed_command":
+            # Last, it waits for what the child does later. The child has ended with its command.
+            move_on_after = anyio.move_on_after
+            monkeypatch.setattr(anyio, "move_on_after", lambda _, shield: move_on_after(1))
 
     @pytest.fixture
-    def has_real_posix_shell(self):
-        return True
+    async def made(self):
+        """Makes backends that are closed after the test."""
+        backends = []
 
-    @pytest.fixture
-    async def whole(self):
-        with place(), tempfile.TemporaryDirectory() as workspace:
-            backend = PalisadeWorkspace(workspace, PROFILE, approver=APPROVER)
-            try:
-                yield backend
-            finally:
+        def make(directory):
+            backends.append(PalisadeWorkspace(directory, PROFILE, **OPTIONS))
+            return backends[-1]
+
+        with place():
+            yield make
+            for backend in backends:
                 await backend.close()
+
+    @pytest.fixture
+    def fresh_backend(self, made, tmp_path):
+        return lambda: self.form(made(tempfile.mkdtemp(dir=tmp_path)))
+
+    @pytest.fixture
+    def attach_backend(self, made):
+        return lambda ref: self.form(made(ref.id))
+
+    @pytest.fixture
+    def backend(self, fresh_backend):
+        return fresh_backend()
 
 
 class TestNative(Suite):
-    @pytest.fixture
-    async def backend(self, whole):
-        return whole
+    pass
 
 
 class TestCommandsOnly(Suite):
-    @pytest.fixture
-    async def backend(self, whole):
-        return CommandsOnly(whole)
+    form = staticmethod(CommandsOnly)

@@ -64,6 +64,8 @@ class Commands(place.Test):
             self.assertEqual(done, (0, odd, b""))
             code, stdout, stderr = await session.exec("printf 'a\\377'; echo e >&2; exit 9")
             self.assertEqual((code, stdout, stderr), (9, b"a\xff", b"e\n"))
+            odd_text = palisade.Completed(code, stdout, stderr).printed
+            self.assertEqual(odd_text, ("a\ufffd", "e\n"))
             done = await session.exec("echo $X; pwd", env={"X": "1 2"}, cwd="/usr")
             self.assertEqual(done.stdout, b"1 2\n/usr\n")
             self.assertEqual((await session.exec("kill -9 $$")).code, 137)
@@ -75,15 +77,23 @@ class Commands(place.Test):
 
     async def test_exec_raises_if_the_command_did_not_run_to_its_end(self) -> None:
         async with self.opening() as session:
-            with self.assertRaises(FileNotFoundError) as missing:
+            with self.assertRaises(palisade.SpawnFailed) as missing:
                 await session.exec(["no-such-program"])
-            self.assertIsInstance(missing.exception, palisade.SpawnFailed)
-            with self.assertRaises(TimeoutError) as late:
+            self.assertIsInstance(missing.exception, FileNotFoundError)
+            self.assertEqual(missing.exception.exit_status, 127)
+            (self.workspace / "closed").touch()
+            with self.assertRaises(palisade.SpawnFailed) as closed:
+                await session.exec(["./closed"])
+            self.assertEqual(closed.exception.exit_status, 126)
+            with self.assertRaises(palisade.TimedOut) as late:
                 await session.exec(["sleep", "100"], timeout=0.2)
-            self.assertIsInstance(late.exception, palisade.TimedOut)
+            self.assertIsInstance(late.exception, TimeoutError)
+            self.assertEqual(late.exception.exit_status, 124)
+            self.assertEqual(late.exception.printed, ("", ""))
             with self.assertRaises(palisade.OutputLimit) as much:
                 await session.exec("yes", limit=1000)
             self.assertEqual(much.exception.stdout, b"y\n" * 500)
+            self.assertEqual(much.exception.printed, ("y\n" * 500, ""))
             for wrong in ("a\0b", "a\udc80"):
                 with self.assertRaises((palisade.RemoteError, palisade.ArgumentsError)):
                     await session.exec(["echo", wrong])

@@ -1,5 +1,6 @@
 """The file methods: what they return, and the builtin errors that they raise."""
 
+import base64
 import errno
 import os
 import unittest
@@ -52,6 +53,29 @@ class Files(place.Test):
             self.assertIn(name, [one.path for one in await session.list()])
             self.assertEqual(await session.read(self.workspace / name), b"x")
 
+    async def test_pages_for_a_model(self) -> None:
+        async with self.opening() as session:
+            (self.workspace / "text").write_text("one\ntwo\nthree\n")
+            (self.workspace / "wide").write_text("\u2603" * 100)
+            (self.workspace / "odd").write_bytes(b"\xff" * 100)
+            for arguments, expected in (
+                (("text", 2, 1, 100), ("two\n", "utf-8", False)),
+                (("text", 9, 1, 100), ("", "utf-8", False)),
+                (("text", 1, 0, 100), ("", "utf-8", False)),
+                (("text", 1, 9, 5), ("one\nt", "utf-8", True)),
+                # A character is not cut in two.
+                (("wide", 1, 9, 7), ("\u2603" * 2, "utf-8", True)),
+                (("odd", 1, 9, 100), (base64.b64encode(b"\xff" * 100).decode(), "base64", False)),
+            ):
+                self.assertEqual(await session.read_page(*arguments), expected, arguments)
+            with self.assertRaises(palisade.TooLarge):
+                await session.read_page("odd", 1, 9, 99)
+            with self.assertRaises(FileNotFoundError):
+                await session.read_page("nothing", 1, 9, 99)
+            self.assertEqual(await session.read_text("text", first=2), "two\nthree\n")
+            with self.assertRaises(palisade.InvalidArguments):
+                await session.read_text("odd", lines=1)
+
     async def test_searches(self) -> None:
         async with self.opening() as session:
             (self.workspace / "src").mkdir()
@@ -67,6 +91,21 @@ class Files(place.Test):
                 await session.grep("1 (")
             entries = await session.list(recursive=True)
             self.assertEqual([one.path for one in entries], ["b.txt", "src", "src/a.py"])
+            (self.workspace / ".dot").mkdir()
+            (self.workspace / ".dot/c.py").touch()
+            for glob, hidden, expected in (
+                ("/*", False, ["b.txt", "src"]),
+                ("/*", True, [".dot", "b.txt", "src"]),
+                ("/*.py", True, []),
+                ("*.py", True, [".dot/c.py", "src/a.py"]),
+                ("/**/*.py", False, ["src/a.py"]),
+            ):
+                entries = await session.list(glob=glob, recursive=True, hidden=hidden)
+                self.assertEqual([one.path for one in entries], expected, glob)
+            (self.workspace / ".gitignore").write_text("b.txt\n")
+            (self.workspace / ".git").mkdir()
+            self.assertEqual(await session.grep("nothing"), [])
+            self.assertEqual(len(await session.grep("nothing", ignored=True)), 1)
 
     async def test_every_entry_of_a_large_directory_is_listed(self) -> None:
         for n in range(2500):
@@ -86,6 +125,17 @@ class Files(place.Test):
             found = await session.stat("link", follow=False)
             self.assertEqual((found.kind, found.target), ("symlink", "file"))
             self.assertEqual(await session.realpath("link"), os.path.realpath(file))
+            (self.workspace / "lost").symlink_to("nowhere")
+            (self.workspace / "loop").symlink_to("loop")
+            for name in ("lost", "lost/below", "lost/../x", "nothing/below"):
+                expected = os.path.realpath(self.workspace / name)
+                self.assertEqual(await session.realpath(name), expected, name)
+            with self.assertRaises(OSError) as looped:
+                await session.realpath("loop")
+            self.assertEqual(looped.exception.errno, errno.ELOOP)
+            entries = {one.path: one.kind for one in await session.list(follow=True)}
+            links = {"link": "file", "lost": "symlink", "loop": "symlink"}
+            self.assertEqual(entries, {"file": "file", **links})
             self.assertTrue(await session.exists("link"))
             self.assertFalse(await session.exists("nothing"))
 
@@ -104,6 +154,9 @@ class Files(place.Test):
                 (session.read(self.directory / "outside"), FileNotFoundError, errno.ENOENT),
                 (session.remove("nothing"), FileNotFoundError, errno.ENOENT),
             ]
+            for above in (".", self.workspace, self.directory, "/"):
+                with self.assertRaises(ValueError):
+                    await session.remove(above, recursive=True)
             if os.geteuid() != 0:
                 cases.append((session.read("closed"), PermissionError, errno.EACCES))
             for work, kind, number in cases:

@@ -11,9 +11,10 @@ import unittest
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import palisade
-from palisade import link
+from palisade import approvals, link, sessions
 from palisade.limits import MAX_FRAME
 
 WELCOME = {"kind": "welcome", "version": 1, "server": "liar 1", "capabilities": []}
@@ -48,9 +49,34 @@ RESULT = {
     "receipt_digest": "d",
     "receipt": RECEIPT,
 }
+QUESTION: dict[str, Any] = {
+    "event": "question",
+    "question": "q",
+    "digest": "d",
+    "review": "input",
+    "tool": "bash",
+    "arguments": {},
+    "why": "w",
+    "reason": None,
+    "cwd": "/",
+    "asker": {},
+    "findings": [],
+    "view": {},
+    "output": None,
+    "scopes": [],
+    "prefix": [],
+    "expires_in_ms": 1000,
+}
 Answer = Callable[[asyncio.StreamWriter, dict[str, Any]], Awaitable[None]]
 SEED = int(os.environ.get("PALISADE_SEED", "1"))
 ROUNDS = 3000 if os.environ.get("PALISADE_LONG") else 100
+
+
+Work = Callable[[palisade.Session], Awaitable[Any]]
+
+
+async def run_true(session: palisade.Session) -> palisade.Completed:
+    return await session.exec("true")
 
 
 def line(number: Any, result: Any) -> bytes:
@@ -62,8 +88,8 @@ class Liar(unittest.IsolatedAsyncioTestCase):
         # The checks of asyncio's debug mode take most of the time here.
         asyncio.get_running_loop().set_debug(False)
 
-    async def visit(self, answer: Answer) -> Any:
-        """What becomes of `exec` if calls are answered like this."""
+    async def visit(self, answer: Answer, work: Work = run_true, ask: Any = None) -> Any:
+        """What becomes of some work if calls, and requests for stored output, are answered so."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
@@ -74,6 +100,8 @@ class Liar(unittest.IsolatedAsyncioTestCase):
                         writer.write(line(request["id"], usual))
                     elif request["method"] == "call":
                         await answer(writer, request)
+                    elif request["method"] == "output":
+                        writer.write(line(request["id"], ask))
                     elif request["method"] == "close":
                         writer.write(line(request["id"], {"kind": "done"}))
             except ConnectionError:
@@ -86,7 +114,7 @@ class Liar(unittest.IsolatedAsyncioTestCase):
             server = await asyncio.start_unix_server(serve, path)
             try:
                 async with palisade.session("/w", socket=path) as session:
-                    return await asyncio.wait_for(session.exec("true"), 60)
+                    return await asyncio.wait_for(work(session), 60)
             finally:
                 server.close()
 
@@ -189,6 +217,63 @@ class Liar(unittest.IsolatedAsyncioTestCase):
         # It was 30 MB; what is kept is a few messages at most.
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         self.assertLess(grown, 20_000, "KiB")
+
+    async def test_what_never_ends_is_given_up(self) -> None:
+        async def pour(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            stream = "content" if request["params"]["tool"] == "read_file" else "stdout"
+            event = {"event": "output", "call": request["id"], "stream": stream}
+            event["data"] = "QUJD" * 5000
+            noise = json.dumps({"method": "event", "params": event}).encode() + b"\n"
+            # The call itself is never answered.
+            for _ in range(100):
+                writer.write(noise)
+                await writer.drain()
+
+        async def page(writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
+            entry = {"path": "x", "kind": "file", "size": 0, "target": None}
+            data = {"entries": [entry] * 1000, "total": 10**9, "more": True}
+            writer.write(line(request["id"], {**RESULT, "data": data}))
+
+        most = 100_000
+        stored = {"kind": "output", "data": "QUJD" * 5000}
+        with self.assertRaises(palisade.OutputLimit):
+            await self.visit(pour, lambda session: session.exec("true", limit=most))
+        with self.assertRaises(palisade.TooLarge):
+            await self.visit(pour, lambda session: session.read("x", limit=most))
+        with self.assertRaises(palisade.TooLarge):
+            await self.visit(pour, lambda session: session.output("x", limit=most), stored)
+        with (
+            mock.patch.object(sessions, "MAX_ENTRIES", most),
+            self.assertRaises(palisade.TooLarge),
+        ):
+            await self.visit(page, lambda session: session.list())
+
+    async def test_too_many_approval_requests_end_the_connection(self) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for kind in ("welcome", "registered"):
+                number = json.loads(await reader.readline())["id"]
+                writer.write(line(number, {**WELCOME, "kind": kind}))
+            message = {"jsonrpc": "2.0", "method": "event", "params": QUESTION}
+            writer.write(b"".join([json.dumps(message).encode() + b"\n"] * 30))
+            await reader.read()
+            writer.close()
+
+        asked = []
+
+        async def decide(request: palisade.ApprovalRequest) -> bool:
+            asked.append(request.id)
+            await asyncio.Event().wait()
+            return True
+
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            mock.patch.object(approvals, "_MAX_REQUESTS", 20),
+        ):
+            path = str(Path(directory) / "s")
+            server = await asyncio.start_unix_server(serve, path)
+            await asyncio.wait_for(palisade.approver(decide).serve(path), 60)
+            server.close()
+        self.assertLessEqual(len(asked), 20)
 
     async def test_random_changes_of_an_answer_end_in_a_result_or_a_typed_error(self) -> None:
         dice = random.Random(SEED)

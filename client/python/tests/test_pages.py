@@ -1,7 +1,10 @@
 """The examples of the pages are executed."""
 
+import ast
 import contextlib
+import inspect
 import io
+import json
 import os
 import re
 import textwrap
@@ -17,8 +20,29 @@ def pages() -> list[Path]:
     """The pages with examples."""
     staged = os.environ.get("PALISADE_PAGES")
     root = Path(__file__).resolve().parents[3]
-    beside = [root / "docs" / "python.md", root / "client" / "python" / "README.md"]
+    names = (
+        "README.md",
+        "docs/python.md",
+        "client/python/README.md",
+        "client/python/example.ipynb",
+    )
+    beside = [root / name for name in names]
     return [Path(one) for one in staged.split(":")] if staged else beside
+
+
+async def run_cell(source: str, names: dict[str, Any]) -> Any:
+    """What a notebook shows of a cell: the value of its last expression."""
+    statements = ast.parse(source).body
+    last = statements.pop() if isinstance(statements[-1], ast.Expr) else None
+    parts: list[tuple[Any, str]] = [(ast.Module(statements, []), "exec")]
+    parts += [(ast.Expression(last.value), "eval")] if isinstance(last, ast.Expr) else []
+    shown = None
+    for part, mode in parts:
+        code = compile(part, "cell", mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        shown = eval(code, names)
+        if inspect.iscoroutine(shown):
+            shown = await shown
+    return shown
 
 
 class Model:
@@ -42,7 +66,7 @@ class Pages(place.Test):
         self.addCleanup(os.chdir, "/")
         model = Model()
         count = 0
-        for page in pages():
+        for page in (one for one in pages() if one.suffix == ".md"):
             for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S):
                 project = self.workspace / str(count)
                 project.mkdir()
@@ -60,6 +84,19 @@ class Pages(place.Test):
         self.assertGreaterEqual(count, 6)
         self.assertEqual(model.heard[-1]["content"], "42\n[exit 0]")
         self.assertEqual(list(self.workspace.glob("*/scratch")), [])
+
+    async def test_the_notebook_runs(self) -> None:
+        (notebook,) = [page for page in pages() if page.suffix == ".ipynb"]
+        cells = json.loads(notebook.read_text())["cells"]
+        names: dict[str, Any] = {}
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            code = [one["source"] for one in cells if one["cell_type"] == "code"]
+            shown = [await run_cell(source, names) for source in code]
+        self.assertIn("hello", shown[1]._repr_html_())
+        self.assertEqual(shown[2:5], ["one\ntwo\n", ("deleted", True), True])
+        self.assertEqual(said.getvalue(), "1\n2\n3\n")
+        self.assertFalse(os.path.exists(names["session"].workspace))
 
 
 if __name__ == "__main__":

@@ -304,6 +304,35 @@ for n in \"xy\": open(\"o/\" + n, \"w\").write(n)'";
 }
 
 #[test]
+fn links_and_new_modes_of_its_files_are_the_sessions_own() {
+    for mode in Mode::all() {
+        let desk = filled(mode, &profile());
+        desk.attach();
+        let theirs = desk.path("theirs");
+        mode.act(|| std::os::unix::fs::symlink("b.txt", &theirs)).unwrap();
+        for line in [
+            "ln -s nowhere link && mkdir o && ln -s ../b.txt o/l && echo 1 > own && echo 2 > o/f",
+            "chmod 400 own o/f",
+            "ln -sfn b.txt link",
+            "mv link moved && mv own old",
+            "chmod 644 old && touch old",
+            "rm moved old && rm -r o",
+            // A new mode, or a second name, makes nothing the session's own.
+            "chmod 755 b.txt && ln -P theirs second",
+        ] {
+            let (result, _) = desk.bash(line, nobody);
+            assert!(result.success, "{mode:?}: {line}: {:?}", result.error);
+        }
+        for (line, path) in [("rm b.txt", "b.txt"), ("rm theirs", "theirs")] {
+            let (result, asked) = desk.bash(line, |_| Answer::deny("no"));
+            assert_eq!((asked.len(), result.success), (1, false), "{mode:?}: {line}");
+            assert!(desk.path(path).symlink_metadata().is_ok(), "{mode:?}: {line}");
+        }
+        assert!(!desk.path("o").exists() && !desk.path("old").exists(), "{mode:?}");
+    }
+}
+
+#[test]
 fn a_dry_run_is_a_real_one_that_leaves_nothing() {
     for mode in Mode::all() {
         let desk = filled(mode, &profile());

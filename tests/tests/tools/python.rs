@@ -7,6 +7,14 @@ use std::{
     process::Command,
 };
 
+/// The pages with examples, and their names in the copy.
+const PAGES: [(&str, &str); 4] = [
+    ("README.md", "project.md"),
+    ("docs/python.md", "python.md"),
+    ("client/python/README.md", "package.md"),
+    ("client/python/example.ipynb", "example.ipynb"),
+];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -45,10 +53,10 @@ fn staged(world: &World) -> PathBuf {
     for folder in ["src", "tests"] {
         copy(&root().join("client/python").join(folder), &package.join(folder));
     }
-    for page in ["protocol/PROTOCOL.md", "docs/python.md", "client/python/README.md"] {
-        let from = root().join(page);
-        fs::copy(&from, package.join(from.file_name().unwrap())).unwrap();
+    for (page, name) in PAGES {
+        fs::copy(root().join(page), package.join(name)).unwrap();
     }
+    fs::copy(root().join("protocol/PROTOCOL.md"), package.join("PROTOCOL.md")).unwrap();
     package
 }
 
@@ -57,7 +65,7 @@ fn the_tests_of_the_python_package_pass() {
     for mode in Mode::all() {
         let world = World::new(mode);
         let package = staged(&world);
-        let pages = ["python.md", "README.md"].map(|name| package.join(name));
+        let pages = PAGES.map(|(_, name)| package.join(name));
         let pages = std::env::join_paths(pages).unwrap();
         let output = mode.act(|| {
             python(&world, &package)

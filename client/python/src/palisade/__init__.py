@@ -18,6 +18,7 @@ from .call import Call
 from .client import Client, Token
 from .errors import *  # noqa: F403 (every error has its place here)
 from .jobs import Job
+from .on_demand import OnDemandSession
 from .opening import Opening, run, session
 from .results import (
     Change,
@@ -29,6 +30,7 @@ from .results import (
     Entry,
     JobStatus,
     Match,
+    Page,
     Result,
     Stat,
 )
@@ -55,7 +57,9 @@ __all__ = [
     "Job",
     "JobStatus",
     "Match",
+    "OnDemandSession",
     "Opening",
+    "Page",
     "Result",
     "Resumed",
     "Session",

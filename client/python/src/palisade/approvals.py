@@ -16,7 +16,7 @@ from typing import Any, overload
 from . import decode, locate
 from .client import dial
 from .decode import Path
-from .errors import ConnectError, Error, RemoteError
+from .errors import ConnectError, Error, ProtocolError, RemoteError
 from .link import Link
 
 _log = logging.getLogger("palisade")
@@ -217,16 +217,24 @@ def as_approver(decide: Decide | Approver) -> Approver:
     return decide if isinstance(decide, Approver) else approver(decide)
 
 
+#: The most requests that wait for an answer. A daemon has fewer.
+_MAX_REQUESTS = 10_000
+
+
 class Desk:
-    """The queue of requests of one operator connection. The daemon limits its length."""
+    """The queue of requests of one operator connection."""
 
     def __init__(self, chosen: Approver) -> None:
         self._approver = chosen
         self._queue: asyncio.Queue[ApprovalRequest | None] = asyncio.Queue()
+        self._unanswered = 0
 
     def hear(self, kind: str, params: dict[str, Any]) -> None:
         """Takes an event of the connection."""
         if kind == "question":
+            self._unanswered += 1
+            if self._unanswered > _MAX_REQUESTS:
+                raise ProtocolError(f"more than {_MAX_REQUESTS} approval requests wait")
             self._queue.put_nowait(ApprovalRequest.from_wire(params))
         elif kind == "end":
             self._queue.put_nowait(None)
@@ -261,6 +269,7 @@ class Desk:
 
     async def _answer(self, link: Link, request: ApprovalRequest) -> None:
         answer = await self._decide(request)
+        self._unanswered -= 1
         decision = answer.decision
         if request.review == "output" and decision == "approve":
             decision = "pass"

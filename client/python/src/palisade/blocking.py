@@ -28,6 +28,7 @@ class Portal:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
+        self._spawned: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._work, name="palisade", daemon=True)
         self._thread.start()
 
@@ -43,9 +44,14 @@ class Portal:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the thread of the event loop."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine to its end. An interrupt, as by Ctrl-C, cancels it."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise RuntimeError("the blocking form was called from its own event loop")
         context = contextvars.copy_context()
@@ -55,6 +61,12 @@ class Portal:
         except BaseException:
             future.cancel()
             raise
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Starts a coroutine from the thread of the event loop, and does not wait for it."""
+        task = self._loop.create_task(work)
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
 
 
 async def _in_context(context: contextvars.Context, work: Coroutine[Any, Any, T]) -> T:
@@ -127,6 +139,7 @@ class BlockingSession:
     output = _session_method(Session.output)
     read = _session_method(Session.read)
     read_text = _session_method(Session.read_text)
+    read_page = _session_method(Session.read_page)
     write = _session_method(Session.write)
     edit = _session_method(Session.edit)
     apply_patch = _session_method(Session.apply_patch)
@@ -161,7 +174,11 @@ class BlockingSession:
             while (chunk := self._portal.run(_next(chunks))) is not None:
                 yield chunk
         finally:
-            self._portal.run(_close(chunks))
+            if self._portal.is_current:
+                # The stream was left behind, and is collected as garbage in this thread.
+                self._portal.spawn(_close(chunks))
+            else:
+                self._portal.run(_close(chunks))
 
 
 async def _next(chunks: Any) -> Chunk | None:

@@ -54,6 +54,14 @@ class Call(Awaitable[Result]):
         if self._pending is not None:
             self._link.cancel(self._pending)
 
+    def give_up(self, error: Error) -> None:
+        """Ends the call. Who waits for it gets the error, even if no answer comes."""
+        pending = self._pending
+        if pending is not None and not pending.answer.done():
+            self._link.cancel(pending)
+            pending.sink = None
+            pending.answer.set_result(error)
+
     @property
     def result(self) -> Result:
         """The result, once the call has ended."""

@@ -54,6 +54,11 @@ class OutputLimit(Error):
         self.stdout = stdout
         self.stderr = stderr
 
+    @property
+    def printed(self) -> tuple[str, str]:
+        """Standard output and error as text, as far as they were kept."""
+        return self.stdout.decode(errors="replace"), self.stderr.decode(errors="replace")
+
 
 class RemoteError(Error):
     """An error that the daemon reports: what happened, and what to do about it.
@@ -98,6 +103,18 @@ class RemoteError(Error):
     def __str__(self) -> str:
         name = self._arguments[0]
         return f"{name}: {self.message} ({self.hint})" if self.hint else f"{name}: {self.message}"
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status by which a shell reports the like: 124 (too late), 127 (missing), 126."""
+        if isinstance(self, TimeoutError):
+            return 124
+        return 127 if isinstance(self, FileNotFoundError) else 126
+
+    @property
+    def printed(self) -> tuple[str, str]:
+        """Standard output and error of the call, as far as it came."""
+        return ("", "") if self.result is None else (self.result.stdout, self.result.stderr)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return remote_error, self._arguments
@@ -157,7 +174,7 @@ class ToolNotFound(RemoteError):
     code = "tool_not_found"
 
 
-class InvalidArguments(RemoteError):
+class InvalidArguments(RemoteError, ValueError):
     """The arguments do not fit the tool's schema."""
 
     code = "invalid_arguments"

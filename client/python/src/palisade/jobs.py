@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,9 @@ from .results import JobStatus, Result, data_of
 
 #: For how many seconds a single request waits for a job.
 _WAIT = 20.0
+
+#: About how many characters of output `wait` returns at most.
+_KEPT = 64 * 1024 * 1024
 
 
 class Job:
@@ -36,11 +40,18 @@ class Job:
         return JobStatus.from_wire(data_of(result))
 
     async def wait(self) -> tuple[JobStatus, str]:
-        """Waits for the end of the job; returns its state and the output since the last time."""
-        texts = []
+        """Waits for the end of the job; returns its state and the output since the last time.
+
+        Of long output, the last part is returned.
+        """
+        texts: collections.deque[str] = collections.deque()
+        kept = 0
         while True:
             text, status = await self._read(_WAIT)
             texts.append(text)
+            kept += len(text)
+            while kept > _KEPT and len(texts) > 1:
+                kept -= len(texts.popleft())
             if status.has_ended and not status.more:
                 return status, "".join(texts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -29,11 +30,22 @@ class Opening:
 
     async def open(self) -> Session:
         """Opens the session. Its `close` must be awaited at the end."""
+        if "workspace" in self._params:
+            return await self._open(self._params)
+        directory = tempfile.TemporaryDirectory(prefix="palisade-", ignore_cleanup_errors=True)
+        try:
+            session = await self._open({**self._params, "workspace": directory.name})
+        except BaseException:
+            directory.cleanup()
+            raise
+        session.at_close(directory.cleanup)
+        return session
+
+    async def _open(self, params: dict[str, Any]) -> Session:
         decide = self._options["approver"] or default_approver()
         if decide is not None:
-            return await self._open_with(as_approver(decide))
-        client = await self._connect()
-        return await self._open_on(client)
+            return await self._open_with(as_approver(decide), params)
+        return await _open_on(await self._connect(), params)
 
     async def _connect(self) -> Client:
         if self._options["socket"] is not None:
@@ -42,7 +54,7 @@ class Opening:
             return await Client.embedded(self._options["daemon_arguments"])
         return await Client.find()
 
-    async def _open_with(self, chosen: Approver) -> Session:
+    async def _open_with(self, chosen: Approver, params: dict[str, Any]) -> Session:
         if self._options["socket"] is not None:
             raise ArgumentsError(
                 "approver= is for a private daemon; a running one is served by Approver.serve()"
@@ -53,20 +65,14 @@ class Opening:
         )
         try:
             await desk.register(operator)
-            session = await self._open_on(client)
+            session = await _open_on(client, params)
         except BaseException:
             operator.abort()
-            client._link.abort()
-            raise
-        session.attach(operator, asyncio.create_task(desk.answer_all(operator)))
-        return session
-
-    async def _open_on(self, client: Client) -> Session:
-        try:
-            return await open_session(client, self._params)
-        except BaseException:
             await client.close()
             raise
+        session.at_close(operator.abort)
+        session.at_close(asyncio.create_task(desk.answer_all(operator)).cancel)
+        return session
 
     async def __aenter__(self) -> Session:
         self._session = await self.open()
@@ -98,8 +104,16 @@ class Opening:
             blocking.close()
 
 
+async def _open_on(client: Client, params: dict[str, Any]) -> Session:
+    try:
+        return await open_session(client, params)
+    except BaseException:
+        await client.close()
+        raise
+
+
 def session(
-    workspace: Path = ".",
+    workspace: Path | None = ".",
     profile: str | None = None,
     *,
     ask: str | None = None,
@@ -112,17 +126,16 @@ def session(
 ) -> Opening:
     """Opens a session in a directory: `async with`, or `with` for the blocking form.
 
+    `None` as the directory stands for a new, temporary one, which is deleted with the session.
     `ask` and `guard` only make a session stricter than its profile. `grace` is for how many seconds
     the session outlives its connection, so that it can be resumed. `approver` answers approval
     requests in a private daemon. The daemon is the one at `socket`, `$PALISADE_SOCKET`, a running
     one, or a private one; `private` always starts a private one.
     """
     options = {"ask": ask, "guard": guard, "grace_ms": decode.milliseconds(grace)}
-    params = {
-        "workspace": decode.to_path(os.path.abspath(os.fsdecode(workspace))),
-        "profile": profile,
-        "options": decode.without_none(options),
-    }
+    params: dict[str, Any] = {"profile": profile, "options": decode.without_none(options)}
+    if workspace is not None:
+        params["workspace"] = decode.to_path(os.path.abspath(os.fsdecode(workspace)))
     how = {
         "approver": approver,
         "socket": socket,

@@ -288,6 +288,21 @@ class Completed(NamedTuple):
     stdout: bytes
     stderr: bytes
 
+    @property
+    def printed(self) -> tuple[str, str]:
+        """Standard output and error as text; bytes that are not UTF-8 are replaced."""
+        return self.stdout.decode(errors="replace"), self.stderr.decode(errors="replace")
+
+
+class Page(NamedTuple):
+    """A part of a file, as a model can read it."""
+
+    content: str
+    #: `utf-8`, or `base64` for a file that is not text.
+    encoding: str
+    #: Whether more was asked for than may be returned.
+    truncated: bool
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import builtins
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import decode, model
 from .call import Call
 from .client import Client, Token
 from .decode import Path
-from .errors import Error, NotResumable, OutputLimit, RemoteError
+from .errors import (
+    Error,
+    InvalidArguments,
+    NotResumable,
+    OutputLimit,
+    RemoteError,
+    remote_error,
+)
 from .jobs import Job
 from .link import Link
 from .results import (
@@ -20,6 +29,7 @@ from .results import (
     Entry,
     JobStatus,
     Match,
+    Page,
     Result,
     Stat,
     data_of,
@@ -27,6 +37,12 @@ from .results import (
 
 #: The most output, in bytes, that `exec` keeps of each stream, unless it is told otherwise.
 EXEC_LIMIT = 64 * 1024 * 1024
+
+#: The most bytes of a file or of stored output that are kept, unless a method is told otherwise.
+READ_LIMIT = 1024 * 1024 * 1024
+
+#: The most entries of a directory that are kept.
+MAX_ENTRIES = 1_000_000
 
 
 class Resumed(NamedTuple):
@@ -46,8 +62,7 @@ class Session:
     def __init__(self, client: Client, link: Link, opened: dict[str, Any]) -> None:
         self._client = client
         self._link = link
-        self._helpers: builtins.list[asyncio.Task[None]] = []
-        self._operator: Link | None = None
+        self._last_acts: builtins.list[Callable[[], object]] = []
         #: The session's id, as in the audit log.
         self.id = decode.member(opened, "session", str)
         #: The workspace, with links resolved.
@@ -129,16 +144,14 @@ class Session:
 
         def keep(stream: str, data: bytes) -> None:
             sink = kept.get(stream)
-            if sink is not None and len(sink) <= limit:
+            if sink is not None:
                 sink += data
                 if len(sink) > limit:
-                    call.cancel()
+                    told = f"the command printed more than {limit} bytes and was ended"
+                    call.give_up(OutputLimit(told, *(bytes(one[:limit]) for one in kept.values())))
 
         result = await call.collect(keep)
         stdout, stderr = bytes(kept["stdout"]), bytes(kept["stderr"])
-        if max(len(stdout), len(stderr)) > limit:
-            told = f"the command printed more than {limit} bytes and was ended"
-            raise OutputLimit(told, stdout[:limit], stderr[:limit])
         ran = result.error is None or result.error.code == "command_failed"
         if not ran or result.exit_code is None:
             raise result.error or Error("the command has no exit status")
@@ -170,7 +183,7 @@ class Session:
         named = params["arguments"].get("path")
         return Call(self._link, params, data, named if isinstance(named, str) else None)
 
-    async def output(self, result: Result | str) -> bytes:
+    async def output(self, result: Result | str, *, limit: int = READ_LIMIT) -> bytes:
         """Returns the stored output of an earlier call, all of it."""
         call_id = result if isinstance(result, str) else result.spool or result.call_id
         whole = bytearray()
@@ -180,24 +193,51 @@ class Session:
             if not page:
                 return bytes(whole)
             whole += page
+            if len(whole) > limit:
+                raise _too_large(f"the output of {call_id} is larger than {limit} bytes")
 
     # Files.
 
-    async def read(self, path: Path) -> bytes:
-        """Returns the contents of a file."""
-        arguments = {"path": decode.to_path(path), "encoding": "raw"}
+    async def read(self, path: Path, *, limit: int = READ_LIMIT) -> bytes:
+        """Returns the contents of a file. One with more than `limit` bytes raises `TooLarge`."""
+        call = self.call("read_file", {"path": decode.to_path(path), "encoding": "raw"})
         content = bytearray()
 
         def keep(stream: str, data: bytes) -> None:
             if stream == "content":
                 content.extend(data)
+                if len(content) > limit:
+                    call.give_up(_too_large(f"{path!r} is larger than {limit} bytes"))
 
-        (await self.call("read_file", arguments).collect(keep)).check()
+        (await call.collect(keep)).check()
         return bytes(content)
 
-    async def read_text(self, path: Path) -> str:
-        """Returns the contents of a text file."""
-        return (await self.read(path)).decode()
+    async def read_text(
+        self, path: Path, *, first: int | None = None, lines: int | None = None
+    ) -> str:
+        """Returns the contents of a text file, or some of its lines, counted from 1."""
+        part = decode.without_none({"offset": first, "limit": lines})
+        if not part:
+            return (await self.read(path)).decode()
+        arguments = {"path": decode.to_path(path), "encoding": "text", **part}
+        return (await self._done("read_file", arguments)).output
+
+    async def read_page(self, path: Path, first: int, lines: int, limit: int) -> Page:
+        """Returns some lines of a text file, or all of a file that is not text, for a model.
+
+        Text is cut after `limit` bytes. Another file that is larger raises `TooLarge`.
+        """
+        if lines < 1:
+            return Page("", "utf-8", False)
+        try:
+            text = await self.read_text(path, first=first, lines=lines)
+        except InvalidArguments:
+            # It is not text.
+            if (await self.stat(path)).size > limit:
+                raise _too_large(f"{path!r} is not text, and larger than {limit} bytes") from None
+            return Page(base64.b64encode(await self.read(path)).decode(), "base64", False)
+        data = text.encode()
+        return Page(data[:limit].decode(errors="ignore"), "utf-8", len(data) > limit)
 
     async def write(self, path: Path, content: bytes | str, *, mode: str = "overwrite") -> Result:
         """Writes a file, completely or not at all. Missing directories are created.
@@ -234,8 +274,12 @@ class Session:
         case_insensitive: bool = False,
         context: int | None = None,
         limit: int | None = None,
+        ignored: bool = False,
     ) -> builtins.list[Match]:
-        """Returns the lines that match a regular expression, or a text if `literal` is set."""
+        """Returns the lines that match a regular expression, or a text if `literal` is set.
+
+        What `.gitignore` excludes is left out unless `ignored` is set.
+        """
         arguments = {
             "pattern": pattern,
             "path": _optional(path),
@@ -244,31 +288,57 @@ class Session:
             "case_insensitive": case_insensitive or None,
             "context": context,
             "limit": limit,
+            "ignored": ignored or None,
         }
         found = data_of(await self._done("grep", decode.without_none(arguments)))
         return [Match.from_wire(one) for one in decode.objects(found, "matches")]
 
     async def list(
-        self, path: Path = ".", *, recursive: bool = False, ignored: bool = False
+        self,
+        path: Path = ".",
+        *,
+        glob: str | None = None,
+        recursive: bool = False,
+        hidden: bool = True,
+        ignored: bool = False,
+        follow: bool = False,
     ) -> builtins.list[Entry]:
         """Returns the entries of a directory, sorted; all of them, however many there are.
 
-        With `recursive`, what `.gitignore` excludes is left out unless `ignored` is set.
+        With `recursive`, what `.gitignore` excludes is left out unless `ignored` is set, and names
+        that begin with a dot if `hidden` is false. `glob` selects entries: `*.py` by name, and
+        `/*.py` or `src/**/*.py` by path. With `follow`, a link is described by what it leads to.
         """
         entries: builtins.list[Entry] = []
         while True:
             arguments = {
                 "path": decode.to_path(path),
+                "glob": glob,
                 "recursive": recursive,
+                "hidden": hidden,
                 "ignored": ignored,
                 "skip": len(entries),
             }
-            found = data_of(await self._done("list_files", arguments))
+            found = data_of(await self._done("list_files", decode.without_none(arguments)))
             page = [Entry.from_wire(one) for one in decode.objects(found, "entries")]
             entries += page
+            if len(entries) > MAX_ENTRIES:
+                raise _too_large(
+                    f"{path!r} has more than {MAX_ENTRIES} entries; narrow it by glob="
+                )
             is_all = len(entries) >= decode.member(found, "total", int)
             if not page or (is_all and not decode.member(found, "more", bool)):
-                return entries
+                return [await self._target(path, one) for one in entries] if follow else entries
+
+    async def _target(self, directory: Path, entry: Entry) -> Entry:
+        if entry.kind != "symlink":
+            return entry
+        try:
+            found = await self.stat(os.path.join(os.fsdecode(directory), entry.path))
+        except OSError:
+            # It leads nowhere, or in a circle.
+            return entry
+        return dataclasses.replace(entry, kind=found.kind, size=found.size)
 
     async def stat(self, path: Path, *, follow: bool = True) -> Stat:
         """Returns what is at a path; of a link, what it leads to, unless `follow` is false."""
@@ -381,16 +451,15 @@ class Session:
             # The connection is gone or hangs; ending it ends the session.
             pass
         finally:
-            for helper in self._helpers:
-                helper.cancel()
-            if self._operator is not None:
-                self._operator.abort()
-            await self._client.close()
+            try:
+                await self._client.close()
+            finally:
+                while self._last_acts:
+                    self._last_acts.pop()()
 
-    def attach(self, operator: Link, helper: asyncio.Task[None]) -> None:
-        """Ties an operator's connection and its task to the session's end."""
-        self._operator = operator
-        self._helpers.append(helper)
+    def at_close(self, act: Callable[[], object]) -> None:
+        """Does something when the session has ended. The last of several is done first."""
+        self._last_acts.append(act)
 
     async def _done(
         self, tool: str, arguments: dict[str, Any], input: bytes | str | None = None
@@ -424,6 +493,10 @@ def _command(
         else {"argv": decode.text_list(command, "a command")}
     )
     return run | decode.without_none({"cwd": _optional(cwd), "env": dict(env) if env else None})
+
+
+def _too_large(message: str) -> RemoteError:
+    return remote_error("too_large", message)
 
 
 def _optional(path: Path | None) -> str | dict[str, str] | None:

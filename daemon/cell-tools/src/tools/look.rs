@@ -22,6 +22,9 @@ use std::{
 /// The number of bytes that are read at once.
 const PIECE: usize = 64 * 1024;
 
+/// The number of links that are followed in one path, as in the kernel.
+const MOST_LINKS: usize = 40;
+
 /// Returns what is at a path. A missing entry is a valid answer; a path that can not be looked up
 /// is an error.
 pub(crate) fn look(
@@ -38,7 +41,7 @@ pub(crate) fn look(
     let found = match open(CWD, bytes, flags) {
         Ok(found) => found,
         Err(Errno::NOENT | Errno::NOTDIR) => {
-            return Ok(FileReply::Looked { real: real_above(bytes), found: None });
+            return Ok(FileReply::Looked { real: resolve_missing(bytes, link, view), found: None });
         }
         Err(error) => return Err(refused("look at", path, error)),
     };
@@ -119,22 +122,45 @@ pub(super) fn real(found: &OwnedFd) -> Option<Path> {
     text.starts_with(b"/").then_some(Path(text))
 }
 
-/// Resolves the existing part of a path that leads to nothing.
-fn real_above(path: &[u8]) -> Path {
-    let mut above = path;
-    while let Some(slash) = above.iter().rposition(|byte| *byte == b'/') {
-        above = &path[..slash];
-        let directory = if above.is_empty() { b"/" } else { above };
-        let there = open(CWD, directory, OFlags::PATH | OFlags::DIRECTORY);
-        if let Some(Path(mut real)) = there.ok().and_then(|there| real(&there)) {
-            if real == b"/" {
-                real.clear();
+/// Resolves a path that leads to nothing. Links are followed even if their target is missing, and
+/// missing names stay as they are. A hidden link is not followed: it is missing, too.
+fn resolve_missing(path: &[u8], link: Link, view: &View) -> Path {
+    let mut real: Vec<u8> = Vec::new();
+    let mut rest = path.to_vec();
+    let mut links = 0;
+    while !rest.is_empty() {
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let name: Vec<u8> = rest.drain(..end).collect();
+        let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
+        rest.drain(..slashes);
+        match name.as_slice() {
+            b"" | b"." => continue,
+            b".." => {
+                let above = real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                real.truncate(above);
+                continue;
             }
-            real.extend_from_slice(&path[slash..]);
-            return Path(real);
+            _ => {}
         }
+        let parent = real.len();
+        real.push(b'/');
+        real.extend_from_slice(&name);
+        let is_meant = !rest.is_empty() || link == Link::Target;
+        let entry = Path(real.clone());
+        if !is_meant || links == MOST_LINKS || view.hides(&entry, kind_of(FileType::Symlink)) {
+            continue;
+        }
+        let Ok(target) = rustix::fs::readlink(entry.0.as_slice(), Vec::new()) else { continue };
+        let mut target = target.into_bytes();
+        if real.len() + rest.len() + target.len() > LONGEST_PATH {
+            continue;
+        }
+        links += 1;
+        real.truncate(if target.first() == Some(&b'/') { 0 } else { parent });
+        target.push(b'/');
+        rest.splice(0..0, target);
     }
-    Path(path.to_vec())
+    Path(if real.is_empty() { b"/".to_vec() } else { real })
 }
 
 /// Opens the same regular file for reading; `None` if this session may not, or it was replaced.

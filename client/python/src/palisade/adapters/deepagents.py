@@ -1,52 +1,60 @@
-"""deepagents and LangChain: a sandbox backend on a session."""
+"""deepagents and LangChain: a sandbox backend on a blocking session."""
 
 from __future__ import annotations
 
-import errno
-
-from deepagents.backends.protocol import (
-    ExecuteResponse,
-    FileDownloadResponse,
-    FileUploadResponse,
-)
-from deepagents.backends.sandbox import BaseSandbox
+from deepagents.backends import protocol as api
+from deepagents.backends import sandbox
 
 import palisade
-
-#: The names that deepagents has for errors of files.
-_ERRORS = {
-    errno.ENOENT: "file_not_found",
-    errno.ENOTDIR: "invalid_path",
-    errno.EACCES: "permission_denied",
-    errno.EPERM: "permission_denied",
-    errno.EROFS: "permission_denied",
-    errno.EISDIR: "is_directory",
-}
+from palisade.adapters.deepagents_search import NativeSearch, describe
 
 
-class PalisadeSandbox(BaseSandbox):
+class PalisadeSandbox(NativeSearch):
     """A sandbox whose commands and files are those of a blocking session."""
 
-    def __init__(self, session: palisade.BlockingSession) -> None:
-        self._session = session
+    aread, aedit = api.BackendProtocol.aread, api.BackendProtocol.aedit
 
     @property
     def id(self) -> str:
         return self._session.id
 
-    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+    def execute(self, command: str, *, timeout: int | None = None) -> api.ExecuteResponse:
         try:
             done = self._session.exec(f"{{ {command}\n}} 2>&1", timeout=timeout)
         except palisade.RemoteError as error:
-            code = 124 if isinstance(error, TimeoutError) else 126
-            return ExecuteResponse(str(error), code)
-        return ExecuteResponse(done.stdout.decode(errors="replace"), done.code)
+            return api.ExecuteResponse(str(error), error.exit_status)
+        return api.ExecuteResponse(done.printed[0], done.code)
 
-    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [FileUploadResponse(path, self._try(path, data)[1]) for path, data in files]
+    def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> api.ReadResult:
+        size = sandbox.MAX_OUTPUT_BYTES
+        try:
+            page = self._session.read_page(file_path, max(offset, 0) + 1, limit, size)
+        except palisade.TooLarge:
+            why = f"Binary file exceeds maximum preview size of {size} bytes"
+            return api.ReadResult(f"File '{file_path}': {why}")
+        except palisade.Error as error:
+            return api.ReadResult(f"File '{file_path}': {describe(error)}")
+        content = page.content.replace("\r\n", "\n").removesuffix("\n")
+        content += sandbox.TRUNCATION_MSG if page.truncated else ""
+        return api.ReadResult(file_data={"content": content, "encoding": page.encoding})
 
-    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return [FileDownloadResponse(path, *self._try(path, None)) for path in paths]
+    def edit(
+        self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
+    ) -> api.EditResult:
+        try:
+            before = self._session.read(file_path) if replace_all else b""
+            self._session.edit(file_path, old_string, new_string, replace_all=replace_all)
+        except palisade.NoMatch as error:
+            return api.EditResult(f"String not found, or multiple times: {error}")
+        except palisade.Error as error:
+            return api.EditResult(f"Error editing '{file_path}': {describe(error)}")
+        return api.EditResult(path=file_path, occurrences=before.count(old_string.encode()) or 1)
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[api.FileUploadResponse]:
+        return [api.FileUploadResponse(path, self._try(path, data)[1]) for path, data in files]
+
+    def download_files(self, paths: list[str]) -> list[api.FileDownloadResponse]:
+        return [api.FileDownloadResponse(path, *self._try(path, None)) for path in paths]
 
     def _try(self, path: str, data: bytes | None) -> tuple[bytes | None, str | None]:
         if not path.startswith("/"):
@@ -55,8 +63,6 @@ class PalisadeSandbox(BaseSandbox):
             if data is None:
                 return self._session.read(path), None
             self._session.write(path, data)
-        except OSError as error:
-            return None, _ERRORS.get(error.errno or 0, str(error))
         except palisade.Error as error:
-            return None, str(error)
+            return None, describe(error)
         return None, None

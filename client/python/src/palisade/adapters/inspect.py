@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
-import tempfile
-from typing import Any, Literal, overload
+from typing import Any
 
-from inspect_ai.util import (
-    ExecResult,
-    OutputLimitExceededError,
-    SandboxEnvironment,
-    SandboxEnvironmentLimits,
-    SandboxUserUnsupportedError,
-    sandboxenv,
-)
+import inspect_ai.util as ai
 
 import palisade
 
+_Environments = dict[str, ai.SandboxEnvironment]
+_LIMITS = ai.SandboxEnvironmentLimits
 
-@sandboxenv(name="palisade")
-class PalisadeSandboxEnvironment(SandboxEnvironment):
+
+@ai.sandboxenv(name="palisade")
+class PalisadeSandboxEnvironment(ai.SandboxEnvironment):
     """A sample's session, in a temporary workspace of its own."""
 
-    def __init__(
-        self, session: palisade.Session, directory: tempfile.TemporaryDirectory[str]
-    ) -> None:
+    def __init__(self, session: palisade.Session) -> None:
         super().__init__()
         self.session = session
-        self.directory = directory
 
     @classmethod
     async def sample_init(
         cls, task_name: str, config: Any, metadata: dict[str, str]
-    ) -> dict[str, SandboxEnvironment]:
-        directory = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    ) -> _Environments:
         profile = config if isinstance(config, str) else "autonomous"
-        session = await palisade.session(directory.name, profile).open()
-        return {"default": cls(session, directory)}
+        return {"default": cls(await palisade.session(None, profile).open())}
 
     @classmethod
     async def sample_cleanup(
-        cls,
-        task_name: str,
-        config: Any,
-        environments: dict[str, SandboxEnvironment],
-        interrupted: bool,
+        cls, task_name: str, config: Any, environments: _Environments, interrupted: bool
     ) -> None:
         for environment in environments.values():
-            own = environment.as_type(cls)
-            await own.session.close()
-            own.directory.cleanup()
+            await environment.as_type(cls).session.close()
 
     async def exec(
         self,
@@ -60,38 +44,26 @@ class PalisadeSandboxEnvironment(SandboxEnvironment):
         timeout: int | None = None,
         timeout_retry: bool = True,
         concurrency: bool = True,
-    ) -> ExecResult[str]:
+    ) -> ai.ExecResult[str]:
         if user is not None:
-            raise SandboxUserUnsupportedError("a session has one user; leave `user` out")
-        limits = SandboxEnvironmentLimits
+            raise ai.SandboxUserUnsupportedError("a session has one user; leave `user` out")
+        given: dict[str, Any] = {"input": input, "cwd": cwd, "env": env, "timeout": timeout}
         try:
-            done = await self.session.exec(
-                cmd,
-                input=input,
-                cwd=cwd,
-                env=env,
-                timeout=timeout,
-                limit=limits.MAX_EXEC_OUTPUT_SIZE,
-            )
+            done = await self.session.exec(cmd, limit=_LIMITS.MAX_EXEC_OUTPUT_SIZE, **given)
         except palisade.OutputLimit as error:
-            kept = error.stdout.decode(errors="replace")
-            raise OutputLimitExceededError(limits.MAX_EXEC_OUTPUT_SIZE_STR, kept) from error
+            size = _LIMITS.MAX_EXEC_OUTPUT_SIZE_STR
+            raise ai.OutputLimitExceededError(size, error.printed[0]) from error
         except palisade.SpawnFailed as error:
             if isinstance(error, PermissionError):
                 raise
-            return ExecResult(False, 127, "", error.message)
-        return ExecResult(done.code == 0, done.code, done.stdout.decode(), done.stderr.decode())
+            return ai.ExecResult(False, error.exit_status, "", error.message)
+        return ai.ExecResult(done.code == 0, done.code, done.stdout.decode(), done.stderr.decode())
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
         await self.session.write(file, contents)
 
-    @overload
-    async def read_file(self, file: str, text: Literal[True] = True) -> str: ...
-    @overload
-    async def read_file(self, file: str, text: Literal[False]) -> bytes: ...
-    async def read_file(self, file: str, text: bool = True) -> str | bytes:
-        limits = SandboxEnvironmentLimits
-        if (await self.session.stat(file)).size > limits.MAX_READ_FILE_SIZE:
-            raise OutputLimitExceededError(limits.MAX_READ_FILE_SIZE_STR, None)
+    async def read_file(self, file: str, text: bool = True) -> Any:
+        if (await self.session.stat(file)).size > _LIMITS.MAX_READ_FILE_SIZE:
+            raise ai.OutputLimitExceededError(_LIMITS.MAX_READ_FILE_SIZE_STR, None)
         content = await self.session.read(file)
         return content.decode() if text else content

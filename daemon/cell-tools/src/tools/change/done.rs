@@ -16,7 +16,10 @@ use super::{
 };
 use palisade_plan::Path;
 use palisade_workspace::{EntryMetadata, look, tree::set_mode};
-use rustix::{fs::AtFlags, io::Errno};
+use rustix::{
+    fs::{AtFlags, FileType},
+    io::Errno,
+};
 use std::rc::Rc;
 
 /// A step that was taken, with what it takes to roll it back.
@@ -254,7 +257,7 @@ impl TakenStep {
         }
     }
 
-    /// Returns the files that the step wrote, with their paths and their present state.
+    /// Returns the files and links that the step wrote, with their paths and their present state.
     pub(super) fn wrote(&self) -> Vec<(Path, EntryMetadata)> {
         let now = |spot: &EntryLocation| spot.look().ok().flatten();
         let one = |spot: &EntryLocation, seen: Option<EntryMetadata>| {
@@ -267,13 +270,17 @@ impl TakenStep {
             }
             Self::Placed { spot, .. } => files(spot),
             Self::Touched { spot, .. } | Self::Appended { spot, .. } => one(spot, now(spot)),
+            // A new mode is a new version of a file.
+            Self::Mode { spot, .. } => {
+                let file = now(spot).filter(|seen| seen.kind() == FileType::RegularFile);
+                one(spot, file)
+            }
             Self::Cut(cut) => one(&cut.spot, now(&cut.spot)),
             Self::Moved { to, .. } | Self::MovedOver { to, .. } => files(to),
             Self::New { fresh: None, .. }
             | Self::Aside { fresh: None, .. }
             | Self::MadeDir { .. }
-            | Self::Taken { .. }
-            | Self::Mode { .. } => Vec::new(),
+            | Self::Taken { .. } => Vec::new(),
         }
     }
 }

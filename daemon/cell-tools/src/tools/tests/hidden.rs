@@ -65,6 +65,21 @@ fn what_is_hidden_is_not_there_whichever_way() {
 }
 
 #[test]
+fn a_hidden_link_does_not_tell_where_it_leads() {
+    let broker = broker();
+    for (name, leads) in [("x.pem", "nowhere"), ("shown", "nowhere")] {
+        symlink(leads, broker.dir.path().join(name)).unwrap();
+    }
+    let top = broker.dir.path().canonicalize().unwrap();
+    for (name, expected) in [("x.pem", "x.pem"), ("x.pem/a", "x.pem/a"), ("shown/a", "nowhere/a")] {
+        let path = broker.path(name);
+        let look = FileRequest::Look { path, link: Link::Target, contents: Contents::Closed };
+        let FileReply::Looked { real, found: None } = broker.ask(&look) else { panic!("{name}") };
+        assert_eq!(real.as_path(), top.join(expected), "{name}");
+    }
+}
+
+#[test]
 fn no_list_and_no_search_shows_it() {
     let broker = broker();
     let names = |reply: FileReply| -> Vec<String> {

@@ -90,6 +90,9 @@ fn the_real_path_is_told_for_what_is_and_for_what_is_not() {
     fs::create_dir(broker.dir.path().join("d")).unwrap();
     fs::write(broker.dir.path().join("d/f"), "x").unwrap();
     symlink("d", broker.dir.path().join("l")).unwrap();
+    symlink("../out", broker.dir.path().join("d/up")).unwrap();
+    symlink("up", broker.dir.path().join("d/chain")).unwrap();
+    symlink(broker.dir.path().join("l/gone"), broker.dir.path().join("whole")).unwrap();
     let top = broker.dir.path().canonicalize().unwrap();
     for (name, link, expected) in [
         ("l/f", Link::Target, "d/f"),
@@ -97,11 +100,31 @@ fn the_real_path_is_told_for_what_is_and_for_what_is_not() {
         ("l", Link::Target, "d"),
         ("l", Link::Itself, "l"),
         ("l/missing/below", Link::Target, "d/missing/below"),
+        ("l/missing/../f/", Link::Itself, "d/f"),
+        ("l/up", Link::Target, "out"),
+        ("l/chain/missing", Link::Itself, "out/missing"),
+        ("l/chain/../x", Link::Target, "x"),
+        ("whole//.", Link::Target, "d/gone"),
     ] {
         let reply = look_with(&broker, &broker.path(name), link, 0);
         let FileReply::Looked { real, .. } = reply else { panic!("{reply:?}") };
         assert_eq!(real.as_path(), top.join(expected), "{name}");
     }
+}
+
+#[test]
+fn a_chain_of_links_is_followed_as_far_as_the_kernel_follows_it() {
+    let broker = Broker::new();
+    symlink("missing", broker.dir.path().join("l0")).unwrap();
+    for n in 1..60 {
+        symlink(format!("l{}/x", n - 1), broker.dir.path().join(format!("l{n}"))).unwrap();
+    }
+    let reply = look_with(&broker, &broker.path("l9"), Link::Target, 0);
+    let FileReply::Looked { real, found: None } = reply else { panic!("{reply:?}") };
+    let top = broker.dir.path().canonicalize().unwrap();
+    assert_eq!(real.as_path(), top.join("missing").join("x/".repeat(9)));
+    let error = failed(look_with(&broker, &broker.path("l59"), Link::Target, 0));
+    assert_eq!(error.errno, rustix::io::Errno::LOOP.raw_os_error());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn every_kind_of_part_is_done_and_undone() {
     assert_eq!((read("five/to"), mode(&broker, "five/to")), ("y\n".into(), 0o600));
     assert_eq!(mode(&broker, "six/mode"), 0o755);
     assert_eq!(read("eight/copy"), read("seven/source"));
-    assert_eq!(changed.wrote.len(), 5);
+    assert_eq!(changed.wrote.len(), 6);
     let moved = EffectKind::Moved { from: broker.path("four/from") };
     assert!(draft.prepared.effects.iter().any(|effect| effect.kind == moved));
     let after = snapshot(&broker, Kept::NotTimes);

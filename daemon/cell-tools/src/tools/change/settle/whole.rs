@@ -217,13 +217,13 @@ pub(in super::super) fn measure<E: From<FileError>>(
     Ok(measuring.done())
 }
 
-/// Returns the regular files at or below a spot.
+/// Returns the regular files and symbolic links at or below a spot.
 pub(in super::super) fn files(spot: &EntryLocation) -> Vec<(Path, EntryMetadata)> {
     let mut found = Vec::new();
     let Ok(dir) = spot.dir() else { return found };
     // A file that can not be read any more is not the one that was written.
     each(&dir, &spot.name, &spot.path(), None, |part: &TreeEntry<'_>| -> Result<(), FileError> {
-        if part.seen.kind() == FileType::RegularFile {
+        if matches!(part.seen.kind(), FileType::RegularFile | FileType::Symlink) {
             found.push((part.path.clone(), *part.seen));
         }
         Ok(())
