@@ -35,6 +35,7 @@ mod spare;
 mod store;
 mod streams;
 mod tree;
+mod tree_place;
 mod trial;
 mod usage;
 mod victim;

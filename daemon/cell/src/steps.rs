@@ -12,7 +12,9 @@ use crate::{
     view::View,
     worktree::MainRepository,
 };
-use palisade_plan::{Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step};
+use palisade_plan::{
+    Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step, TreePlace,
+};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 /// The results of the steps, for the process to use and to report.
@@ -38,6 +40,8 @@ pub struct StepResults {
     pub(crate) main: Option<MainRepository>,
     /// The workspace, once it has been resolved.
     pub workspace: Option<Path>,
+    /// The places on the host of the trees that commits change.
+    pub trees: Vec<TreePlace>,
     /// A directory on the disk for an overlay, until that is mounted.
     pub store: Option<OwnedFd>,
     /// Records what programs use.
@@ -138,7 +142,8 @@ pub fn take(
         }
         Step::Root(root) => {
             let users = taken.users.take();
-            taken.main = root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
+            let made = root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
+            (taken.main, taken.trees) = (made.main, made.trees);
             taken.workspace = Some(root.workspace.path);
             Ok(())
         }
