@@ -9,6 +9,7 @@ pub(crate) mod analysis_cache;
 pub(crate) mod analyst;
 pub(crate) mod channel;
 pub(crate) mod checkers;
+pub(crate) mod commit_lock;
 pub(crate) mod context;
 pub(crate) mod file;
 pub(crate) mod files;

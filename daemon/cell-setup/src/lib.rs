@@ -30,6 +30,7 @@ mod root;
 mod seccomp;
 mod start_identity;
 mod store;
+mod tree_place;
 mod whiteouts;
 mod worktree;
 

@@ -146,6 +146,7 @@ pub(crate) fn write(
         securebits: securebits.bits(),
         limits: taken.limits.clone(),
         workspace: taken.workspace.clone().unwrap_or_default(),
+        trees: taken.trees.clone(),
         upper: taken.layers.as_ref().map(|layers| layers.kept.upper),
         uncovered: taken.uncovered.clone(),
         audit_session: taken.audit_session,

@@ -9,10 +9,11 @@ use crate::{
     kernel::{self, Recursive},
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
-    worktree,
+    tree_place, worktree,
 };
 use palisade_plan::{
     Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
+    TreePlace,
     authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
     ceiling,
 };
@@ -57,19 +58,26 @@ const ROOT_BYTES: &str = "64m";
 /// The `/etc/resolv.conf` of a session with its own name server.
 const OWN_NAME_SERVER: &[u8] = b"nameserver 127.0.0.1\n";
 
+/// The directories of the host that the session's commits change.
+pub(crate) struct CommitTargets {
+    /// The main repository, if the workspace is a linked worktree of git.
+    pub(crate) main: Option<MainRepository>,
+    /// The places of the workspace and of the main repository.
+    pub(crate) trees: Vec<TreePlace>,
+}
+
 /// Builds the session's root and switches to it. If the session has a uid of its own, `users` maps
-/// the files that it owns where it may write. Returns the main repository, if the workspace is a
-/// linked worktree of git.
+/// the files that it owns where it may write.
 pub(crate) fn make(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
-) -> Result<Option<MainRepository>, StepFailure> {
+) -> Result<CommitTargets, StepFailure> {
     if root.runs.is_throwaway() != users.is_some() {
         return Err(StepFailure::NotInForce("nothing says whose files are the session's".into()));
     }
     let own = root.runs.own;
-    let (mut pieces, main) = resolve_all(root, users)?;
-    if let Some(main) = &main {
+    let (mut pieces, targets) = resolve_all(root, users)?;
+    if let Some(main) = &targets.main {
         pieces.push((worktree::RECORD.into(), RootEntry::Text(main.record())));
     }
     if let Some(authority) = &root.authority {
@@ -104,7 +112,7 @@ pub(crate) fn make(
     if users.is_some() {
         mapping::check(&root.workspace.path)?;
     }
-    Ok(main)
+    Ok(targets)
 }
 
 /// Returns the certificates that the session's programs trust: the host's, and that of the session's
@@ -131,7 +139,7 @@ fn trusted(authority: &Authority) -> Result<Vec<u8>, StepFailure> {
 fn resolve_all(
     root: &Root,
     users: Option<BorrowedFd<'_>>,
-) -> Result<(RootEntries, Option<MainRepository>), StepFailure> {
+) -> Result<(RootEntries, CommitTargets), StepFailure> {
     let borrowed = BorrowedIdentity::take_for_lookup(root.runs.peer)?;
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     let own =
@@ -152,10 +160,12 @@ fn resolve_all(
             Err(failure) => return Err(failure),
         }
     }
-    let workspace = resolve_workspace(root, users)?;
+    let (workspace, tree) = resolve_workspace(root, users)?;
     pieces.push((root.workspace.path.as_path().to_owned(), RootEntry::Directory(workspace)));
+    let mut trees = vec![tree];
     let main = match worktree::find(&root.workspace.path, root.runs.peer)? {
         Some((main, common)) if may_mount(&main, root) => {
+            trees.push(tree_place::of(&common));
             let mount = mount_repository(&main, &common, root, users)?;
             pieces.push((main.path.as_path().to_owned(), RootEntry::Directory(mount)));
             Some(main)
@@ -163,7 +173,7 @@ fn resolve_all(
         Some(_) | None => None,
     };
     borrowed.give_back()?;
-    Ok((pieces, main))
+    Ok((pieces, CommitTargets { main, trees }))
 }
 
 /// Returns `true` if no other mount of the session is at or below the directory of a repository.
@@ -320,16 +330,20 @@ fn mapped(
 
 /// Resolves the workspace, which must be named by its real path. A link in the path would give one
 /// place two names, and only one of them would exist in the root.
-fn resolve_workspace(root: &Root, users: Option<BorrowedFd<'_>>) -> Result<OwnedFd, StepFailure> {
+fn resolve_workspace(
+    root: &Root,
+    users: Option<BorrowedFd<'_>>,
+) -> Result<(OwnedFd, TreePlace), StepFailure> {
     let bind = &root.workspace;
     let fd = find_workspace(bind)?;
     let attributes = attributes(bind, root);
-    match users {
+    let mount = match users {
         // The workspace is mapped even if it is read-only.
         Some(users) => mapped(bind, &fd, attributes, users),
         None => mounts::copy(fd.as_fd(), attributes)
             .map_err(|error| refuse_workspace(bind, error.to_string())),
-    }
+    }?;
+    Ok((mount, tree_place::of(&fd)))
 }
 
 fn refuse_workspace(bind: &Bind, why: String) -> StepFailure {

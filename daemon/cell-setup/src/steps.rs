@@ -11,7 +11,9 @@ use crate::{
     recording::{self, RecordingRules},
     records, root, seccomp, store,
 };
-use palisade_plan::{Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step};
+use palisade_plan::{
+    Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step, TreePlace,
+};
 use palisade_workspace::{Layers, MainRepository, View};
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 
@@ -40,6 +42,8 @@ pub struct StepResults {
     pub git: Option<GitConfiguration>,
     /// The workspace, once it has been resolved.
     pub workspace: Option<Path>,
+    /// The places on the host of the trees that commits change.
+    pub trees: Vec<TreePlace>,
     /// A directory on the disk for an overlay, until that is mounted.
     pub store: Option<OwnedFd>,
     /// The rules for recording what programs use.
@@ -145,7 +149,8 @@ pub fn take(
         }
         Step::Root(root) => {
             let users = taken.users.take();
-            taken.main = root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
+            let made = root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
+            (taken.main, taken.trees) = (made.main, made.trees);
             taken.workspace = Some(root.workspace.path);
             Ok(())
         }

@@ -47,7 +47,7 @@ pub use launch::{
 pub use layer::Layer;
 pub use namespace::Namespace;
 pub use path::Path;
-pub use receipt::{Absent, CellReceipt, HeldLimit, HeldNetwork};
+pub use receipt::{Absent, CellReceipt, DirectoryIdentity, HeldLimit, HeldNetwork, TreePlace};
 pub use step::{
     DEVICES, Identity, MountRights, MountsBelow, NameServers, NoiseOverlays, Overlay, ProcView,
     RESOLV_CONF, Resource, Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps, watch,

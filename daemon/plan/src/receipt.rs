@@ -36,6 +36,9 @@ pub struct CellReceipt {
     pub limits: Vec<HeldLimit>,
     /// The path of the workspace as the kernel names it inside the cell.
     pub workspace: crate::Path,
+    /// The directory trees of the host that commits of the session change: the workspace, and the
+    /// main repository of a linked worktree. Empty if that is not known.
+    pub trees: Vec<TreePlace>,
     /// The place where a transaction's writes are stored; `None` outside a transaction.
     pub upper: Option<crate::Upper>,
     /// The reason that no overlay can be mounted on the workspace, if that is known and allowed.
@@ -45,6 +48,33 @@ pub struct CellReceipt {
     pub audit_session: Option<u32>,
     /// The network that is in force.
     pub network: HeldNetwork,
+}
+
+/// The identity of a directory of the host, which all of its names share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct DirectoryIdentity {
+    /// The number of its file system's device.
+    pub device: u64,
+    /// The number of its inode.
+    pub inode: u64,
+}
+
+/// The place of a directory tree on the host: its top directory, then each directory above that, up
+/// to the root.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TreePlace(pub Vec<DirectoryIdentity>);
+
+impl TreePlace {
+    /// Returns `true` if one of two trees is the other, or lies in it. A place that is not known may
+    /// be anywhere.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.lies_in(other) || other.lies_in(self)
+    }
+
+    fn lies_in(&self, other: &Self) -> bool {
+        other.0.first().is_none_or(|top| self.0.contains(top))
+    }
 }
 
 /// The network that is in force in a cell.

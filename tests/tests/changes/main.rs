@@ -16,6 +16,7 @@ mod overlays;
 mod plants;
 mod routes;
 mod sequences;
+mod shared_workspaces;
 mod stored;
 mod transactions;
 mod undo;

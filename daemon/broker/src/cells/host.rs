@@ -2,7 +2,7 @@
 
 use crate::{
     base::{census::Census, live::SettingsInForce},
-    cells::{hidden_names::ScanStates, link::Link, session::Session},
+    cells::{commit_lock::CommitLocks, hidden_names::ScanStates, link::Link, session::Session},
     stores::undo::Undos,
     telemetry::audit::Audit,
 };
@@ -16,6 +16,7 @@ pub(crate) struct SessionHost {
     pub(crate) link: Link,
     pub(crate) census: Census,
     pub(crate) scans: ScanStates,
+    pub(crate) commits: CommitLocks,
     /// The undo store, without which no change is made.
     pub(crate) undos: Undos,
     /// The audit log, without which nothing is run.
@@ -25,8 +26,8 @@ pub(crate) struct SessionHost {
 
 impl SessionHost {
     pub(crate) fn new(live: Arc<SettingsInForce>, link: Link, undos: Undos, audit: Audit) -> Self {
-        let (census, scans, sessions) = Default::default();
-        Self { live, link, census, scans, undos, audit, sessions }
+        let (census, scans, commits, sessions) = Default::default();
+        Self { live, link, census, scans, commits, undos, audit, sessions }
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Weak<Session>>> {

@@ -16,6 +16,7 @@ use crate::{
     },
     cells::{
         analysis_cache::AnalysisCache,
+        commit_lock::WorkspaceLock,
         files::FileChannels,
         hidden_names::HiddenNameSearch,
         job::Jobs,
@@ -107,11 +108,10 @@ pub(crate) struct Session {
     pub(crate) audit: Audit,
     /// Findings to add to the session's next result.
     untold: Mutex<Vec<Finding>>,
-    /// The session's memory of its committed changes.
-    memory: Mutex<SessionMemory>,
     /// Held from when a change is judged until it is committed, so that each change is judged
-    /// against what the earlier ones left.
-    pub(crate) commits: tokio::sync::Mutex<()>,
+    /// against what the earlier ones left, those of other sessions included. Never held while an
+    /// approver or the client is waited for.
+    pub(crate) commits: WorkspaceLock,
     launcher: Arc<Launcher>,
     /// The setting of the session's seccomp filter for audit records.
     logged: Records,
@@ -327,7 +327,7 @@ impl Session {
 
     /// Locks what the session remembers of its committed changes.
     pub(crate) fn memory(&self) -> MutexGuard<'_, SessionMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.commits.memory()
     }
 
     pub(crate) fn status(&self) -> SessionStatus {

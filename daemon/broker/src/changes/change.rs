@@ -18,8 +18,14 @@ pub(crate) use preview::{DIFF, preview, preview_on};
 pub(crate) use wanted::{Author, paths_of_undo};
 
 use crate::{
-    base::{attachment::Attachment, error::CallError, outcome::Outcome, task::ChangeTask},
+    base::{
+        attachment::Attachment,
+        error::CallError,
+        outcome::Outcome,
+        task::{ChangeTask, Content},
+    },
     cells::{
+        commit_lock::CommitTurn,
         context::{Context, Deadline},
         files::FileChannels,
     },
@@ -36,16 +42,22 @@ pub(crate) async fn run(
     mut context: Context,
     deadline: Deadline,
 ) -> Outcome {
-    let input = context.input.take();
+    let mut input = context.input.take();
     let files = context.session.files.clone();
     let session = std::sync::Arc::clone(&context.session);
-    let _commit = tokio::select! {
-        biased;
-        commit = session.commits.lock() => commit,
-        stop = Context::stopped(&context.cancel, deadline) => return stop.into(),
-    };
+    let mut turn = session.commits.turn();
+    // While the client sends content, others may commit: the lock is taken with the last piece.
+    if !matches!(task, ChangeTask::Write { content: Content::Attached, .. }) {
+        tokio::select! {
+            biased;
+            () = turn.take() => {}
+            stop = Context::stopped(&context.cancel, deadline) => return stop.into(),
+        }
+    }
     let wanted = (tool, leave.evidence());
-    let done = match prepare_on(&files, task, wanted, input, &context, deadline).await {
+    let attached = input.as_mut().map(|input| (input, &mut turn));
+    let done = match prepare_on(&files, task, wanted, attached, &context, deadline).await {
+        Ok(_) if !turn.is_held() => Err(session.channel_error("it answered before the content")),
         Ok(prepared) => prepared.commit(task, leave, &context, deadline).await,
         Err(error) => Err(error),
     };
@@ -58,18 +70,19 @@ pub(crate) async fn run(
     }
 }
 
-/// Prepares a change on these channels. Stops at the deadline or when cancelled.
+/// Prepares a change on these channels. Stops at the deadline or when cancelled. `input` is the
+/// content that the client sends, with the turn whose lock is taken before the last piece.
 pub(crate) async fn prepare_on(
     files: &FileChannels,
     task: &ChangeTask,
     tool: (&ToolName, EvidenceDepth),
-    mut input: Option<Attachment>,
+    input: Option<(&mut Attachment, &mut CommitTurn<'_>)>,
     context: &Context,
     deadline: Deadline,
 ) -> Result<PreparedChange, CallError> {
     tokio::select! {
         biased;
-        change = PreparedChange::prepare(files, task, tool, (context, input.as_mut())) => change,
+        change = PreparedChange::prepare(files, task, tool, (context, input)) => change,
         stop = Context::stopped(&context.cancel, deadline) => Err(stop),
     }
 }

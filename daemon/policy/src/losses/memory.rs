@@ -159,6 +159,16 @@ impl SessionMemory {
         files <= settings.unasked_files && bytes <= settings.unasked_bytes.bytes()
     }
 
+    /// Records what another session's change in the same directories relies on, or has made
+    /// untracked or ignored. That is then no more this session's to delete.
+    pub fn heed(&mut self, lessons: &Lessons) {
+        self.is_full |= lessons.is_full;
+        self.pinned.extend(lessons.pins.iter().cloned());
+        self.protected.extend(lessons.protected.iter().cloned());
+        self.ignore_files.extend(lessons.ignore_files.iter().cloned());
+        self.bound();
+    }
+
     /// Records a committed change. `wrote` lists the files that it wrote, with their current
     /// versions.
     pub fn remember(&mut self, lessons: Lessons, effects: &[Effect], wrote: &[(Path, Version)]) {
@@ -197,6 +207,11 @@ impl SessionMemory {
         self.ignore_files.extend(ignore_files);
         self.unasked.files = self.unasked.files.saturating_add(unasked.files);
         self.unasked.bytes = self.unasked.bytes.saturating_add(unasked.bytes);
+        self.bound();
+    }
+
+    /// Notes whether there are too many paths to remember.
+    fn bound(&mut self) {
         let most = [&self.pinned, &self.repositories, &self.protected, &self.ignore_files]
             .into_iter()
             .map(HashSet::len)

@@ -4,7 +4,7 @@
 use super::wanted::ContentSource;
 use crate::{
     base::{attachment::Attachment, error::CallError},
-    cells::{channel::ChannelError, files::Lease, session::Session},
+    cells::{channel::ChannelError, commit_lock::CommitTurn, files::Lease, session::Session},
     stores::undo::{ContentPiece, UndoWriter},
 };
 use palisade_plan::{
@@ -20,7 +20,7 @@ pub(super) async fn prepare(
     session: &Session,
     change: Change,
     source: ContentSource<'_>,
-    input: Option<&mut Attachment>,
+    input: Option<(&mut Attachment, &mut CommitTurn<'_>)>,
     mut keep: Option<&mut UndoWriter>,
 ) -> Result<Prepared, CallError> {
     let failed = |error: ChannelError| session.channel_error(error);
@@ -85,15 +85,16 @@ async fn send(
 }
 
 /// Sends content that the client sends after the call. The cell answers a change that can not
-/// succeed before all of it has arrived.
+/// succeed before all of it has arrived. It looks at what exists after the last piece, which is
+/// sent once the turn to commit has come: until then the client delays nobody else.
 async fn attached(
     lease: &mut Lease,
     session: &Session,
     change: Vec<FileRequest>,
-    input: Option<&mut Attachment>,
+    input: Option<(&mut Attachment, &mut CommitTurn<'_>)>,
 ) -> Result<Option<FileReply>, CallError> {
     let failed = |error: ChannelError| session.channel_error(error);
-    let input = input.ok_or(CallError::NoAttachment)?;
+    let (input, turn) = input.ok_or(CallError::NoAttachment)?;
     lease.send(&change).await.map_err(failed)?;
     loop {
         let piece = tokio::select! {
@@ -101,6 +102,9 @@ async fn attached(
             reply = lease.receive() => return reply.map(Some).map_err(failed),
             piece = input.recv() => piece.ok_or(CallError::NoAttachment)?,
         };
+        if piece.end {
+            turn.take().await;
+        }
         let content = FileRequest::Content { data: piece.data.0, end: piece.end };
         lease.send(&[content]).await.map_err(failed)?;
         if piece.end {

@@ -10,6 +10,7 @@ use crate::{
         task::ChangeTask,
     },
     cells::{
+        commit_lock::CommitTurn,
         context::{Context, Deadline},
         files::{FileChannels, Lease},
     },
@@ -62,7 +63,7 @@ impl PreparedChange {
         files: &FileChannels,
         task: &ChangeTask,
         (tool, evidence): (&ToolName, EvidenceDepth),
-        (context, input): (&Context, Option<&mut Attachment>),
+        (context, input): (&Context, Option<(&mut Attachment, &mut CommitTurn<'_>)>),
     ) -> Result<Self, CallError> {
         let session = &context.session;
         let wanted = ChangeRequest::of(task, session).await?;
@@ -160,6 +161,7 @@ impl PreparedChange {
         // An undo puts back bytes that somebody else had written, so they are not the session's
         // own.
         let wrote = if matches!(task, ChangeTask::Undo { .. }) { &[][..] } else { &changed.wrote };
+        session.commits.tell_others(|memory| memory.heed(&assessed.lessons));
         session.memory().remember(assessed.lessons, &changed.effects, wrote);
         if let Some(writing) = self.writing.as_mut().filter(|_| !task.is_kept()) {
             // The record only said that the commit had begun; nothing is kept for undo.

@@ -45,29 +45,48 @@ impl ChangeClearance {
         task: &ChangeTask,
         prepared: &Preview,
     ) -> Result<(), CallError> {
-        let (tool, known, paths) = match self {
+        let (tool, evidence, known, paths) = match self {
             Self::Shown(digest) if *digest == prepared.digest => return Ok(()),
             Self::Shown(_) => {
                 let what = "the effects of the call have changed";
                 return Err(CallError::Stale(what.to_owned()));
             }
-            Self::Judged { tool, losses, paths, .. } => (tool, losses, paths),
+            Self::Judged { tool, evidence, losses, paths } => (tool, evidence, losses, paths),
         };
         let profile = &session.profile;
         if profile.has_path_rules() {
             check_paths_judged(paths, prepared)?;
         }
         let nobody_asks = session.ask.max(profile.ask()) == Ask::Never && !profile.has_rules();
+        if nobody_asks {
+            return Ok(());
+        }
         // An undo has only the losses that were judged: without `force` it fails where it finds
         // others.
-        if nobody_asks || matches!(task, ChangeTask::Undo { force: false, .. }) {
-            return Ok(());
+        if matches!(task, ChangeTask::Undo { force: false, .. }) {
+            return match evidence {
+                EvidenceDepth::Full => Ok(()),
+                EvidenceDepth::Paths => check_nothing_pinned(session, prepared),
+            };
         }
         let known = |path: &String| known.iter().any(|finding| finding.targets.contains(path));
         let found = losses(session, tool, task, prepared);
         match found.iter().flat_map(|finding| &finding.targets).find(|target| !known(target)) {
             None => Ok(()),
             Some(path) => Err(CallError::Unforeseen(format!("{path:?} would also be lost"))),
+        }
+    }
+}
+
+/// Checks that no repository that the change touches keeps bytes of deleted files. When it was
+/// judged, none did; another session may have come to rely on one since.
+fn check_nothing_pinned(session: &Session, prepared: &Preview) -> Result<(), CallError> {
+    let memory = session.memory();
+    match touched(&prepared.effects).find(|path| memory.pinned_repository(path).is_some()) {
+        None => Ok(()),
+        Some(path) => {
+            let path = String::from_utf8_lossy(path);
+            Err(CallError::Unforeseen(format!("{path:?} now keeps bytes of deleted files")))
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         task::{ChangeTask, UndoRetention},
     },
     changes::{
-        change::{self, ChangeClearance},
+        change::{self, ChangeClearance, CommitResult},
         transaction::SETTLE,
     },
     telemetry::audit::docket::CallAudit,
@@ -199,20 +199,26 @@ impl UnsettledCall {
         outcome: Outcome,
     ) -> Outcome {
         let leave = ChangeClearance::Shown(shown.digest);
-        let _commit = self.context.session.commits.lock().await;
-        let committed = match self.hold(&without, UndoRetention::ForUndo, conflicts).await {
-            // Another call may have come to rely on what this one removes.
-            Ok((_, held))
-                if !is_covered(&facts(self, &held.preview, changes.undo), &changes.facts) =>
-            {
-                Err(CallError::Stale("the loss has grown".to_owned()))
-            }
-            Ok((task, held)) => self.commit(task, held, &leave).await,
-            Err(error) => Err(error),
-        };
-        match committed {
+        match self.commit_again(changes, &without, conflicts, &leave).await {
             Ok(done) => self.done(done, outcome).await,
             Err(error) => failed(outcome, error, &changes.preview.effects),
         }
+    }
+
+    /// Prepares and judges what was shown once more, under the commit lock, and commits it.
+    async fn commit_again(
+        &self,
+        changes: &ChangeSet,
+        without: &[Vec<u8>],
+        conflicts: Conflicts,
+        leave: &ChangeClearance,
+    ) -> Result<CommitResult, CallError> {
+        let _commit = self.lock_commits().await?;
+        let (task, held) = self.hold(without, UndoRetention::ForUndo, conflicts).await?;
+        // Another call may have come to rely on what this one removes.
+        if !is_covered(&facts(self, &held.preview, changes.undo), &changes.facts) {
+            return Err(CallError::Stale("the loss has grown".to_owned()));
+        }
+        self.commit(task, held, leave).await
     }
 }

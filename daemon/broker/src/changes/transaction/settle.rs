@@ -16,7 +16,7 @@ use crate::{
         outcome::Outcome,
         task::{ChangeTask, Program, UndoRetention},
     },
-    cells::{context::Deadline, run, why},
+    cells::{commit_lock::CommitGuard, context::Deadline, run, why},
     changes::{
         change::{self, ChangeClearance, CommitResult, PreparedChange},
         guard::EffectsReview,
@@ -116,10 +116,22 @@ impl UnsettledCall {
         outcome
     }
 
+    /// Waits for the commit lock of the workspace. Stops when the call is cancelled.
+    pub(super) async fn lock_commits(&self) -> Result<CommitGuard, CallError> {
+        tokio::select! {
+            biased;
+            commit = self.context.session.commits.lock() => Ok(commit),
+            () = self.context.cancel.cancelled() => Err(CallError::Cancelled),
+        }
+    }
+
     /// Commits the changes if they need no approval. They are prepared once, judged, and committed
     /// as they were prepared.
     async fn at_once(&self) -> SettleResult {
-        let _commit = self.context.session.commits.lock().await;
+        let _commit = match self.lock_commits().await {
+            Ok(commit) => commit,
+            Err(error) => return SettleResult::Failed(error, Vec::new()),
+        };
         let (task, held) = match self.hold(&[], UndoRetention::ForUndo, Conflicts::Refused).await {
             Ok(held) => held,
             Err(error) if is_conflict(&error) => return SettleResult::Contested(error),
@@ -203,7 +215,7 @@ impl UnsettledCall {
     }
 
     /// Returns the outcome after a commit. If the commit's process ended, tries to roll it back;
-    /// else its result is unknown.
+    /// else its result is unknown. The caller does not hold the commit lock.
     pub(super) async fn done(&self, done: CommitResult, mut outcome: Outcome) -> Outcome {
         match done {
             CommitResult::Changed { changed, undo, reasons } => {
@@ -215,6 +227,7 @@ impl UnsettledCall {
             }
             // The commit's process ended, perhaps half-way.
             CommitResult::Unknown(unknown, change) => {
+                let _commit = self.context.session.commits.lock().await;
                 match roll_back(&self.context.session, &change).await {
                     Some(taken) => {
                         outcome.findings.extend(taken.findings);

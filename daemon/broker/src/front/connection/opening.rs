@@ -33,11 +33,14 @@ impl Connection {
             return Err(error.into());
         }
         if session.profile.writes_workspace() {
-            match resolve::resolve(&session).await {
-                Ok(taken) => session.tell(taken.findings),
-                // A transaction in this session reports it, and tries the rollback again.
-                Err(error) => {
-                    tracing::warn!(%error, "an interrupted commit could not be rolled back yet")
+            // A commit that is under way in another session was not interrupted.
+            if let Some(_commit) = session.commits.try_lock().await {
+                match resolve::resolve(&session).await {
+                    Ok(taken) => session.tell(taken.findings),
+                    // A transaction in this session reports it, and tries the rollback again.
+                    Err(error) => {
+                        tracing::warn!(%error, "an interrupted commit could not be rolled back yet")
+                    }
                 }
             }
         }
