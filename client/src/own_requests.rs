@@ -30,10 +30,10 @@ impl Session {
         answer: impl Into<Answer>,
     ) -> Result<(), Error> {
         let request = Request::Answer(Box::new(answer.into().to_wire(question)));
-        match self.client().ask(request).await? {
-            Reply::Answered(_) => Ok(()),
-            _ => Err(unexpected("answer")),
-        }
+        let Reply::Answered(_) = self.client().ask(request).await? else {
+            return Err(unexpected("answer"));
+        };
+        Ok(())
     }
 
     /// Removes this connection as an approver.
