@@ -49,7 +49,8 @@ pub(crate) async fn ask(
     answer(command, input, time).await
 }
 
-/// Runs an agent in a directory and returns what it prints. The error says why there is nothing.
+/// Runs an agent in a directory and returns what it prints, also as its errors: Gemini CLI lists its
+/// servers there. The error says why there is nothing.
 #[allow(clippy::disallowed_methods, reason = "the user's own agent, named by the user")]
 pub(crate) async fn list(
     program: &str,
@@ -58,7 +59,7 @@ pub(crate) async fn list(
     time: Duration,
 ) -> Result<String, String> {
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(directory).stderr(Stdio::null());
+    command.args(arguments).current_dir(directory).stderr(Stdio::piped());
     let output = answer(command, Vec::new(), time).await?;
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
@@ -90,10 +91,18 @@ async fn exchange(child: &mut Child, input: Vec<u8>) -> Result<Vec<u8>, String> 
         // A program need not read the approval request to answer it.
         drop(stdin.write_all(&input).await);
     };
+    let errors = async {
+        let mut errors = Vec::new();
+        match child.stderr.take() {
+            Some(stderr) => stderr.take(MOST + 1).read_to_end(&mut errors).await.map(|_| errors),
+            None => Ok(errors),
+        }
+    };
     let mut output = Vec::new();
     let mut bounded = stdout.take(MOST + 1);
-    let ((), read) = tokio::join!(feed, bounded.read_to_end(&mut output));
-    read.map_err(|error| format!("can not be read from: {error}"))?;
+    let ((), read, errors) = tokio::join!(feed, bounded.read_to_end(&mut output), errors);
+    let errors = read.and(errors).map_err(|error| format!("can not be read from: {error}"))?;
+    output.extend(errors);
     if output.len() as u64 > MOST {
         return Err(format!("answered with more than {MOST} bytes"));
     }

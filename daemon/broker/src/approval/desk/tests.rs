@@ -1,6 +1,7 @@
 //! Every way an approval request can end: with a clear approval, and all that end in a denial.
 
 use super::*;
+use crate::approval::inquiry::Stakes;
 use palisade_policy::{Facts, Handlers, Profile};
 use palisade_protocol::{
     Answer, Answered, Asker, Decision, Deny, Event, JsonText, Modified, Remember, Replace, Review,
@@ -56,7 +57,8 @@ fn inquiry(digest: &str, handlers: &str) -> ApprovalRequest {
         exact_words: None,
         facts: Facts::default(),
     };
-    ApprovalRequest { question, claim, limits: limits(handlers), patience: None }
+    let (limits, stakes) = (limits(handlers), Stakes::Loss);
+    ApprovalRequest { question, claim, limits, patience: None, stakes }
 }
 
 fn output(digest: &str) -> ApprovalRequest {
@@ -539,4 +541,43 @@ async fn a_decision_counts_although_it_is_not_remembered() {
         assert_eq!(desk.grants(), []);
         assert_over(&desk);
     }
+}
+
+/// An agent's client is asked only about its own session, where nothing can be lost, and where its
+/// approval is enough.
+#[tokio::test]
+async fn an_agents_client_is_asked_only_where_nothing_can_be_lost() {
+    let harmless =
+        |handlers: &str| ApprovalRequest { stakes: Stakes::NoLoss, ..inquiry("a", handlers) };
+    let refused = [
+        harmless(""),
+        harmless("agent_client = true\nquorum = 2"),
+        inquiry("a", "agent_client = true"),
+        ApprovalRequest { stakes: Stakes::NoLoss, ..output("a") },
+    ];
+    for (own, inquiry) in refused
+        .into_iter()
+        .map(|inquiry| ("s-1", inquiry))
+        .chain([("s-2", harmless("agent_client = true"))])
+    {
+        let desk = Arc::new(Approvals::default());
+        let (outbox, _events) = mpsc::channel(8);
+        let register = Register { reviews: vec![Review::Input], ..register("eager") };
+        desk.attach_client(own.parse().unwrap(), from(1), register, outbox).unwrap();
+        let verdict = ask(&desk, inquiry).await.unwrap();
+        assert!(matches!(&verdict, Verdict::Denied { by, .. } if by == "default"), "{verdict:?}");
+    }
+    let desk = Arc::new(Approvals::default());
+    let (outbox, events) = mpsc::channel(8);
+    desk.attach_client("s-1".parse().unwrap(), from(1), register("eager"), outbox).unwrap();
+    let mut client = Handler { desk: Arc::clone(&desk), connection: 1, events };
+    let asked = ask(&desk, harmless("agent_client = true"));
+    let question = client.question().await;
+    let (id, digest) = (question.question.clone(), question.digest.clone());
+    let yes = Answer { question: id, digest, decision: Decision::Approve, remember: None };
+    // A connection that is not registered is no operator.
+    let stranger = desk.answer_of_client(from(2), yes.clone()).unwrap_err();
+    assert_eq!(stranger.code, ErrorCode::Forbidden);
+    desk.answer_of_client(from(1), yes).unwrap();
+    assert_eq!(asked.await.unwrap(), approved("agent-client:eager"));
 }
