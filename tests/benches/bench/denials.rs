@@ -2,28 +2,11 @@
 
 use super::{Bench, Times, bare, interleave};
 use landlock::{AccessFs, Ruleset, RulesetAttr as _};
-use palisade_client::{Client, Session};
+use palisade_client::Session;
 use palisade_tests::KernelAudit;
-use std::{
-    process::Child,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 const GROUP: &str = "refusals from the kernel's records";
-
-/// Runs a daemon beside a launcher that does not read the kernel's records.
-const DEAF: &str = r#"
-from=$(dirname "$1") to=off
-mkdir "$to"
-cp "$from/palisaded" "$from/palisade-analyst" "$to"
-cat > "$to/palisade-launcher" <<END
-#!/bin/sh
-exec "$from/palisade-launcher" --kernel-audit off --cell "$from/palisade-cell" "\$@"
-END
-chmod 755 "$to/palisade-launcher"
-shift
-exec "$PWD/$to/palisaded" "$@"
-"#;
 
 impl Bench {
     /// Measures commands in a session that reads the kernel's records, and in one that does not.
@@ -32,8 +15,11 @@ impl Bench {
             Ok(audit) => audit,
             Err(why) => return eprintln!("{GROUP}: not measured: {why}"),
         };
-        let (client, daemon) = self.deaf();
+        // A session that is opened while kernel audit is off reads no records later.
+        audit.pause();
+        let (client, daemon) = self.client();
         let untold = self.open(&client);
+        audit.resume();
         let (other, second) = self.client();
         let told = self.open(&other);
         let workspace = self.world.workspace();
@@ -68,16 +54,6 @@ impl Bench {
         drop((untold, client, told, other));
         self.end(daemon);
         self.end(second);
-    }
-
-    fn deaf(&self) -> (Client, Child) {
-        let (stream, daemon) = self.world.embedded_by(self.world.mode, DEAF);
-        let client = self.runtime.block_on(async {
-            stream.set_nonblocking(true).unwrap();
-            let stream = tokio::net::UnixStream::from_std(stream).unwrap();
-            Client::from_stream(stream).await.unwrap()
-        });
-        (client, daemon)
     }
 
     fn ends(&self, session: &Session, command: &str, denials: usize) {

@@ -133,7 +133,7 @@ const SEES: [(&str, &[&str]); 22] = [
 /// broker.
 const PRIVILEGED: [(&str, usize); 6] = [
     ("daemon/launcher/", 3300),
-    ("daemon/cell-setup/", 4200),
+    ("daemon/cell-setup/", 4280),
     ("daemon/workspace/", 650),
     ("daemon/plan/", 4550),
     ("daemon/channel/", 400),
