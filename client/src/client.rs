@@ -188,10 +188,10 @@ impl Client {
     }
 
     async fn describe(&self, names: Vec<ToolName>) -> Result<Vec<ToolSpec>, Error> {
-        let Reply::Tools(tools) = self.ask(Request::Tools(ToolsQuery { names })).await? else {
+        let Reply::Tools(list) = self.ask(Request::Tools(ToolsQuery { names })).await? else {
             return Err(unexpected("tools"));
         };
-        Ok(tools)
+        Ok(list.tools)
     }
 
     /// Returns the daemon's identity and what it can enforce on this host.

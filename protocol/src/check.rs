@@ -1,58 +1,16 @@
 //! Checks of a request's contents that its types do not express. The broker runs them once, for
 //! both codecs.
 
-mod operator;
-mod provider;
+pub(crate) mod operator;
+pub(crate) mod provider;
 
 use crate::{
-    Batch, Call, ErrorCode, Hello, Input, Open, OutputQuery, Request, Resume, WireError,
+    Batch, Call, ErrorCode, Hello, Input, Open, OutputQuery, Resume, ToolsQuery, WireError,
     limits::{
         MAX_BATCH, MAX_CHUNK, MAX_CLAIM, MAX_CLAIMS, MAX_DOMAIN, MAX_GRACE_MS, MAX_LIST, MAX_NAME,
         MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS,
     },
 };
-
-impl Request {
-    /// Refuses contents that are over the protocol's limits or that make no sense.
-    ///
-    /// # Errors
-    /// `invalid_request`, `invalid_arguments` or `workspace_refused`, naming the field.
-    pub fn check(&self) -> Result<(), WireError> {
-        match self {
-            Self::Hello(hello) => check_hello(hello),
-            Self::Open(open) => check_open(open),
-            Self::Call(call) => check_call(call),
-            Self::Input(input) => check_input(input),
-            Self::Output(query) => check_output(query),
-            Self::Tools(query) => few("names", query.names.len()),
-            Self::Register(register) => operator::check_register(register),
-            Self::Answer(answer) => operator::check_answer(answer),
-            Self::Provide(provide) => provider::check_provide(provide),
-            Self::Unprovide(unprovide) => provider::check_unprovide(unprovide),
-            Self::InvokeProgress(progress) => provider::check_progress(progress),
-            Self::InvokeOutput(output) => provider::check_output(output),
-            Self::Resume(resume) => check_resume(resume),
-            Self::Batch(batch) => check_batch(batch),
-            Self::Cancel(_)
-            | Self::Close
-            | Self::Ping
-            | Self::Status
-            | Self::Withdraw
-            | Self::Pending
-            | Self::Grants
-            | Self::Revoke(_)
-            | Self::Subscribe(_)
-            | Self::Abort(_)
-            | Self::InvokeResult(_)
-            | Self::Jobs
-            | Self::Overview
-            | Self::Kill(_)
-            | Self::UndoRecords(_)
-            | Self::Connections => Ok(()),
-            Self::Forget(forget) => operator::check_forget(forget),
-        }
-    }
-}
 
 fn invalid(message: String, hint: &str) -> WireError {
     WireError::new(ErrorCode::InvalidRequest, message, hint)
@@ -75,7 +33,11 @@ fn few(what: &str, found: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-fn check_hello(hello: &Hello) -> Result<(), WireError> {
+pub(crate) fn check_tools(query: &ToolsQuery) -> Result<(), WireError> {
+    few("names", query.names.len())
+}
+
+pub(crate) fn check_hello(hello: &Hello) -> Result<(), WireError> {
     at_most("client", hello.client.len(), MAX_NAME, "give a short name")?;
     few("capabilities", hello.capabilities.len())?;
     hello.capabilities.iter().try_for_each(|name| {
@@ -83,7 +45,7 @@ fn check_hello(hello: &Hello) -> Result<(), WireError> {
     })
 }
 
-fn check_open(open: &Open) -> Result<(), WireError> {
+pub(crate) fn check_open(open: &Open) -> Result<(), WireError> {
     let path = &open.workspace.0;
     let refused = |message: &str| {
         WireError::new(
@@ -121,7 +83,7 @@ fn check_open(open: &Open) -> Result<(), WireError> {
     }
 }
 
-fn check_call(call: &Call) -> Result<(), WireError> {
+pub(crate) fn check_call(call: &Call) -> Result<(), WireError> {
     if !call.arguments.is_object() {
         return Err(WireError::new(
             ErrorCode::InvalidArguments,
@@ -164,12 +126,12 @@ fn check_call(call: &Call) -> Result<(), WireError> {
     }
 }
 
-fn check_resume(resume: &Resume) -> Result<(), WireError> {
+pub(crate) fn check_resume(resume: &Resume) -> Result<(), WireError> {
     at_most("token", resume.token.len(), MAX_NAME, "give the token as `opened` had it")?;
     few("calls", resume.calls.as_ref().map_or(0, Vec::len))
 }
 
-fn check_batch(batch: &Batch) -> Result<(), WireError> {
+pub(crate) fn check_batch(batch: &Batch) -> Result<(), WireError> {
     let found = batch.calls.len();
     if found == 0 || found > MAX_BATCH {
         return Err(invalid(
@@ -189,11 +151,11 @@ fn check_batch(batch: &Batch) -> Result<(), WireError> {
     })
 }
 
-fn check_input(input: &Input) -> Result<(), WireError> {
+pub(crate) fn check_input(input: &Input) -> Result<(), WireError> {
     at_most("data", input.data.0.len(), MAX_CHUNK, "send the attachment in smaller pieces")
 }
 
-fn check_output(query: &OutputQuery) -> Result<(), WireError> {
+pub(crate) fn check_output(query: &OutputQuery) -> Result<(), WireError> {
     if query.limit == Some(0) {
         return Err(invalid(
             "`limit` is 0, but an empty page means the end".to_owned(),
@@ -206,7 +168,7 @@ fn check_output(query: &OutputQuery) -> Result<(), WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, CallOptions, JsonText, OpenOptions, RawPath, ToolsQuery};
+    use crate::{Bytes, CallOptions, JsonText, OpenOptions, RawPath, Request, ToolsQuery};
 
     fn refusal(request: Request) -> (ErrorCode, String) {
         let error = request.check().unwrap_err();

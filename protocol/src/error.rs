@@ -1,158 +1,127 @@
 //! The closed set of errors that a peer can receive, each with a message and a hint.
 
-use crate::limits::MAX_ERROR_TEXT;
+use crate::{limits::MAX_ERROR_TEXT, table::error_codes};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
-/// The kind of an error, for programs. New codes are added at the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ErrorCode {
-    /// The stream ended inside a frame or line.
-    TruncatedFrame,
-    /// The frame's length is over the limit; nothing of it was read.
-    FrameTooLarge,
-    /// The bytes are not a message of this protocol.
-    MalformedMessage,
-    /// A JSON line is not UTF-8.
-    NotUtf8,
-    /// This daemon does not know the method or request kind.
-    UnknownRequest,
-    /// The request can not be made now (a call before `open`, a second `hello`).
-    OutOfOrder,
-    /// The two sides speak no common version.
-    UnsupportedVersion,
-    /// The request was understood, but its contents are not acceptable.
-    InvalidRequest,
-    /// No such tool; the hint names near ones.
-    ToolNotFound,
-    /// The tool's arguments do not fit its schema.
-    InvalidArguments,
-    /// Policy or an approver denied the call.
-    Denied,
-    /// No profile has that name, or this peer may not use it.
-    ProfileNotFound,
-    /// The workspace can not be used.
-    WorkspaceRefused,
-    /// A layer that the profile requires is unavailable on this host.
-    LayerUnavailable,
-    /// The launcher is unavailable. Nothing can be confined without it, so nothing runs.
-    LauncherGone,
-    /// The session's cell ended or could not be made.
-    CellFailed,
-    /// The call ran out of time.
-    TimedOut,
-    /// The caller cancelled the call.
-    Cancelled,
-    /// The program could not be started (not found, not executable, arguments too long).
-    SpawnFailed,
-    /// No such file, call, session or stored output, or this peer may not see it.
-    NotFound,
-    /// The path leads outside what the session may access, or the kernel refused the access.
-    OutsidePolicy,
-    /// The path is not a regular file: a directory, FIFO, socket or device.
-    NotRegular,
-    /// The file or content is larger than the profile allows.
-    TooLarge,
-    /// The file exists, and the call said that it must not.
-    AlreadyExists,
-    /// A file operation failed for a reason of the file system itself (full, read-only, busy).
-    FileSystem,
-    /// Too many sessions or calls at once; the hint says how many are allowed.
-    LimitReached,
-    /// The daemon is stopping.
-    ShuttingDown,
-    /// A defect in Palisade. The message has the known details.
-    Internal,
-    /// The program ran and failed (non-zero status or a signal).
-    CommandFailed,
-    /// This peer's role may not make the request: only an operator may.
-    Forbidden,
-    /// The approval is for something else, was used already, or its subject has changed since.
-    StaleApproval,
-    /// The call ran, and an approver withheld its output.
-    Withheld,
-    /// The audit log can not be written, and nothing runs without being recorded.
-    AuditFailed,
-    /// The text to replace, or the lines around it, is not in the file. The message has the nearest
-    /// lines.
-    NoMatch,
-    /// The file or target has changed since the state that the call refers to.
-    Conflict,
-    /// The process that provides the tool disconnected, answered nonsense, or reported a failure.
-    ProviderFailed,
-    /// The daemon proves profiles before it serves them, and could not prove this one.
-    Unproved,
-    /// The profile asks for more than the launcher's root-owned ceiling allows any session.
-    OverCeiling,
-    /// The private daemon of this client could not start. The message says why.
-    NotStarted,
-    /// This user's undo store has no room for the record of a change. Nothing was changed.
-    UndoStoreFull,
-    /// An operator ended the call or its session.
-    Aborted,
-    /// The page could not be got: its host was not reached, did not answer properly, or answered with
-    /// an error.
-    FetchFailed,
+/// The numbers that JSON-RPC has for errors of its own.
+const PARSE_ERROR: i32 = -32700;
+const BAD_REQUEST: i32 = -32600;
+const NO_SUCH_METHOD: i32 = -32601;
+const BAD_PARAMS: i32 = -32602;
+const INTERNAL_ERROR: i32 = -32603;
+/// A number of the code's own: -32000 minus its position.
+const OWN: i32 = 0;
+
+error_codes! {
+    /// The kind of an error, for programs. New codes are added at the end.
+    pub enum ErrorCode {
+        /// the stream ended inside a frame or line
+        TruncatedFrame = "truncated_frame", PARSE_ERROR, Palisade;
+        /// the frame's length is over the limit; nothing of it was read
+        FrameTooLarge = "frame_too_large", OWN, Palisade;
+        /// the bytes are not a message of this protocol
+        MalformedMessage = "malformed_message", PARSE_ERROR, Palisade;
+        /// a JSON line is not UTF-8
+        NotUtf8 = "not_utf8", PARSE_ERROR, Palisade;
+        /// this daemon does not know the method or request kind
+        UnknownRequest = "unknown_request", NO_SUCH_METHOD, Palisade;
+        /// the request can not be made now (a call before `open`, a second `hello`)
+        OutOfOrder = "out_of_order", BAD_REQUEST, Palisade;
+        /// the two sides speak no common version
+        UnsupportedVersion = "unsupported_version", BAD_REQUEST, Palisade;
+        /// the request was understood, but its contents are not acceptable; the message
+        /// names the field
+        InvalidRequest = "invalid_request", BAD_PARAMS, Palisade;
+        /// no such tool; the hint names near ones
+        ToolNotFound = "tool_not_found", OWN, Palisade;
+        /// the tool's arguments do not fit its schema
+        InvalidArguments = "invalid_arguments", BAD_PARAMS, Palisade;
+        /// policy or an approver denied the call
+        Denied = "denied", OWN, Denied;
+        /// no profile has that name, or this peer may not use it
+        ProfileNotFound = "profile_not_found", OWN, Palisade;
+        /// the workspace can not be used
+        WorkspaceRefused = "workspace_refused", OWN, Palisade;
+        /// a layer that the profile requires is unavailable on this host
+        LayerUnavailable = "layer_unavailable", OWN, Palisade;
+        /// the launcher is unavailable. Nothing can be confined without it, so nothing runs
+        LauncherGone = "launcher_gone", OWN, Palisade;
+        /// the session's cell ended or could not be made
+        CellFailed = "cell_failed", OWN, Palisade;
+        /// the call ran out of time
+        TimedOut = "timed_out", OWN, TimedOut;
+        /// the caller cancelled the call
+        Cancelled = "cancelled", OWN, Palisade;
+        /// the program could not be started (not found, not executable, arguments too long)
+        SpawnFailed = "spawn_failed", OWN, Palisade;
+        /// no such file, call, session or stored output, or this peer may not see it
+        NotFound = "not_found", OWN, Tool;
+        /// the path leads outside what the session may access, or the kernel refused the access
+        OutsidePolicy = "outside_policy", OWN, Denied;
+        /// the path is not a regular file: a directory, FIFO, socket or device
+        NotRegular = "not_regular", OWN, Tool;
+        /// the file or content is larger than the profile allows
+        TooLarge = "too_large", OWN, Tool;
+        /// the file exists, and the call said that it must not
+        AlreadyExists = "already_exists", OWN, Tool;
+        /// a file operation failed for a reason of the file system itself (full, read-only, busy)
+        FileSystem = "file_system", OWN, Tool;
+        /// too many sessions or calls at once; the hint says how many are allowed
+        LimitReached = "limit_reached", OWN, Palisade;
+        /// the daemon is stopping
+        ShuttingDown = "shutting_down", OWN, Palisade;
+        /// a defect in Palisade. The message has the known details
+        Internal = "internal", INTERNAL_ERROR, Palisade;
+        /// the program ran and failed (non-zero status or a signal)
+        CommandFailed = "command_failed", OWN, Tool;
+        /// the request belongs to the socket of another role: agents, operators or providers
+        Forbidden = "forbidden", OWN, Palisade;
+        /// the approval is for something else, was used already, or its subject has changed since
+        StaleApproval = "stale_approval", OWN, Denied;
+        /// the call ran, and an approver withheld its output
+        Withheld = "withheld", OWN, Palisade;
+        /// the audit log can not be written, and nothing runs without being recorded
+        AuditFailed = "audit_failed", OWN, Palisade;
+        /// the text to replace, or the lines around it, is not in the file. The message has the
+        /// nearest lines
+        NoMatch = "no_match", OWN, Tool;
+        /// the file or target has changed since the state that the call refers to
+        Conflict = "conflict", OWN, Tool;
+        /// the process that provides the tool disconnected, answered nonsense, or reported a
+        /// failure
+        ProviderFailed = "provider_failed", OWN, Palisade;
+        /// the daemon proves profiles before it serves them, and could not prove this one
+        Unproved = "unproved", OWN, Palisade;
+        /// the profile asks for more than the launcher's root-owned ceiling allows any session;
+        /// the message names the limit or the option
+        OverCeiling = "over_ceiling", OWN, Palisade;
+        /// the private daemon of this client could not start. The message says why
+        NotStarted = "not_started", OWN, Palisade;
+        /// this user's undo store has no room for the record of a change. Nothing was changed. The
+        /// message says how much is stored and how old the oldest record is, `retry_after_ms` when
+        /// that expires
+        UndoStoreFull = "undo_store_full", OWN, Tool;
+        /// an operator ended the call or its session
+        Aborted = "aborted", OWN, Palisade;
+        /// the page could not be got: its host was not reached, did not answer properly, or
+        /// answered with an error
+        FetchFailed = "fetch_failed", OWN, Tool;
+    }
 }
 
-impl ErrorCode {
-    /// Returns the code's name in JSON.
-    #[must_use]
-    pub fn name(self) -> String {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::String(text)) => text,
-            Ok(_) | Err(_) => "internal".to_owned(),
-        }
-    }
-
-    /// Returns the number for a JSON-RPC error: a standard one if one fits, otherwise -32000 minus
-    /// the code's position in the enum.
-    #[must_use]
-    pub fn rpc(self) -> i32 {
-        match self {
-            Self::TruncatedFrame | Self::MalformedMessage | Self::NotUtf8 => -32700,
-            Self::OutOfOrder | Self::UnsupportedVersion => -32600,
-            Self::UnknownRequest => -32601,
-            Self::InvalidRequest | Self::InvalidArguments => -32602,
-            Self::Internal => -32603,
-            Self::FrameTooLarge
-            | Self::ToolNotFound
-            | Self::Denied
-            | Self::ProfileNotFound
-            | Self::WorkspaceRefused
-            | Self::LayerUnavailable
-            | Self::LauncherGone
-            | Self::CellFailed
-            | Self::TimedOut
-            | Self::Cancelled
-            | Self::SpawnFailed
-            | Self::NotFound
-            | Self::OutsidePolicy
-            | Self::NotRegular
-            | Self::TooLarge
-            | Self::AlreadyExists
-            | Self::FileSystem
-            | Self::LimitReached
-            | Self::ShuttingDown
-            | Self::CommandFailed
-            | Self::Forbidden
-            | Self::StaleApproval
-            | Self::Withheld
-            | Self::AuditFailed
-            | Self::NoMatch
-            | Self::Conflict
-            | Self::ProviderFailed
-            | Self::Unproved
-            | Self::OverCeiling
-            | Self::NotStarted
-            | Self::UndoStoreFull
-            | Self::Aborted
-            | Self::FetchFailed => -32000 - self as i32,
-        }
-    }
+/// The part that a failure is attributed to, which decides the exit status of `palisade`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// Policy or an approver denied the call.
+    Denied,
+    /// The deadline ended the call.
+    TimedOut,
+    /// The tool was called and failed.
+    Tool,
+    /// Palisade, or the request itself.
+    Palisade,
 }
 
 /// An error as a peer sees it: what happened, and what to do about it.

@@ -4,5 +4,11 @@
 mod message;
 mod request;
 
+pub use crate::{
+    reply::KINDS,
+    request::{REQUESTS, RequestRow},
+};
+pub(crate) use message::reply_line;
 pub use message::{decode_message, encode_message};
-pub use request::{METHODS, Rejected, decode_request, encode_request};
+pub(crate) use request::request_line;
+pub use request::{Rejected, decode_request, encode_request};

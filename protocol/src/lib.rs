@@ -25,11 +25,12 @@ mod reply;
 mod request;
 mod result;
 mod strict;
+mod table;
 mod tool;
 mod undo;
 
 pub use bytes::{Bytes, JsonText, RawPath};
-pub use error::{ErrorCode, WireError};
+pub use error::{ErrorClass, ErrorCode, WireError};
 pub use names::{CallId, GrantId, HandlerId, NameError, QuestionId, SessionId, ToolName};
 pub use operator::{
     Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, Modified, Part,
@@ -53,11 +54,11 @@ pub use receipt::{
 pub use reply::{
     BatchResults, ConnectionInfo, Connections, Event, JobInfo, Jobs, LayerStatus, Opened,
     OutputPage, RecordsStatus, Reply, Resumed, ServerMessage, SessionLimits, SessionStatus, Status,
-    Stream, Welcome,
+    Stream, ToolList, Welcome,
 };
 pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Claim, Envelope, Guard, Hello, Input, Open, OpenOptions,
-    OutputQuery, Request, RequestId, Resume, ToolsQuery,
+    OutputQuery, Phase, Request, RequestId, Resume, Right, Senders, ToolsQuery,
 };
 pub use result::{CallResult, Checkpoint, Denial, Finding, Route, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};

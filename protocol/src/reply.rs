@@ -4,7 +4,7 @@ use crate::{
     Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Forgotten,
     Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided, Question,
     QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec, UndoRecords,
-    WireError,
+    WireError, table::replies,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -24,51 +24,60 @@ pub enum ServerMessage {
     Event(Event),
 }
 
-/// The replies, one per request.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Reply {
-    /// The reply to `Hello`.
-    Welcome(Welcome),
-    /// The reply to `Open`.
-    Opened(Box<Opened>),
-    /// The reply to `Call`, whatever happened.
-    Result(Box<CallResult>),
-    /// The reply to `Cancel`, `Close` and other requests that return no data: it is done.
-    Done,
-    /// The reply to `Ping`.
-    Pong,
-    /// The reply to `Output`.
-    Output(OutputPage),
-    /// The reply to `Tools`, sorted by name.
-    Tools(Vec<ToolSpec>),
-    /// The reply to `Status`.
-    Status(Box<Status>),
-    /// The reply to any request that could not be done. (A call that ran and failed is a `Result`.)
-    Error(WireError),
-    /// The reply to `Register`.
-    Registered(Registered),
-    /// The reply to `Answer`.
-    Answered(Answered),
-    /// The reply to `Pending`.
-    Pending(Pending),
-    /// The reply to `Grants`.
-    Grants(Grants),
-    /// The reply to `Provide`.
-    Provided(Provided),
-    /// The reply to `Resume`.
-    Resumed(Box<Resumed>),
-    /// The reply to `Batch`.
-    Batch(BatchResults),
-    /// The reply to `Jobs`.
-    Jobs(Jobs),
-    /// The reply to `Overview`.
-    Overview(Box<Overview>),
-    /// The reply to `Forget`.
-    Forgotten(Forgotten),
-    /// The reply to `UndoRecords`.
-    UndoRecords(UndoRecords),
-    /// The reply to `Connections`.
-    Connections(Connections),
+replies! {
+    /// The replies, one per request.
+    pub enum Reply {
+        /// The reply to `Hello`.
+        Welcome(Welcome) = "welcome";
+        /// The reply to `Open`.
+        Opened(Box<Opened>) = "opened";
+        /// The reply to `Call`, whatever happened.
+        Result(Box<CallResult>) = "result";
+        /// The reply to `Cancel`, `Close` and other requests that return no data: it is done.
+        Done = "done";
+        /// The reply to `Ping`.
+        Pong = "pong";
+        /// The reply to `Output`.
+        Output(OutputPage) = "output";
+        /// The reply to `Tools`, sorted by name.
+        Tools(ToolList) = "tools";
+        /// The reply to `Status`.
+        Status(Box<Status>) = "status";
+        /// The reply to any request that could not be done. (A call that ran and failed is a `Result`.)
+        Error(WireError) = "error";
+        /// The reply to `Register`.
+        Registered(Registered) = "registered";
+        /// The reply to `Answer`.
+        Answered(Answered) = "answered";
+        /// The reply to `Pending`.
+        Pending(Pending) = "pending";
+        /// The reply to `Grants`.
+        Grants(Grants) = "grants";
+        /// The reply to `Provide`.
+        Provided(Provided) = "provided";
+        /// The reply to `Resume`.
+        Resumed(Box<Resumed>) = "resumed";
+        /// The reply to `Batch`.
+        Batch(BatchResults) = "batch";
+        /// The reply to `Jobs`.
+        Jobs(Jobs) = "jobs";
+        /// The reply to `Overview`.
+        Overview(Box<Overview>) = "overview";
+        /// The reply to `Forget`.
+        Forgotten(Forgotten) = "forgotten";
+        /// The reply to `UndoRecords`.
+        UndoRecords(UndoRecords) = "undo_records";
+        /// The reply to `Connections`.
+        Connections(Connections) = "connections";
+    }
+}
+
+/// The reply to `Tools`: the tools, sorted by name.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolList {
+    /// The tools.
+    pub tools: Vec<ToolSpec>,
 }
 
 /// The daemon's side of the greeting.

@@ -3,7 +3,7 @@
 use crate::{
     Abort, Answer, Bytes, CallId, Forget, InvokeOutput, InvokeProgress, InvokeResult, JsonText,
     Kill, Provide, RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName,
-    UndoQuery, Unprovide, object,
+    UndoQuery, Unprovide, check, object, table::requests,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -21,71 +21,146 @@ pub struct Envelope {
     pub request: Request,
 }
 
-/// Every request that a client may send. In JSON the variant's snake-case name is the method.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Request {
-    /// Greets the daemon. Must be the first request on every connection.
-    Hello(Hello),
-    /// Creates the connection's session.
-    Open(Open),
-    /// Calls a tool in the session.
-    Call(Call),
-    /// Sends a piece of a call's attachment (bash: stdin; write_file: content). Has no reply.
-    Input(Input),
-    /// Ends a call early.
-    Cancel(Cancel),
-    /// Ends the session. The reply comes when all its processes are gone.
-    Close,
-    /// Asks for an immediate `Pong`.
-    Ping,
-    /// Reads a page of the stored output of an earlier call.
-    Output(OutputQuery),
-    /// Lists the tools and their schemas.
-    Tools(ToolsQuery),
-    /// Asks for the daemon's identity and what it can enforce.
-    Status,
-    /// Operators: registers this connection as an approver, or changes its registration.
-    Register(Register),
-    /// Operators: answers an approval request.
-    Answer(Box<Answer>),
-    /// Operators: removes this connection as an approver.
-    Withdraw,
-    /// Operators: lists the approval requests that wait for an answer.
-    Pending,
-    /// Operators: lists the remembered approvals.
-    Grants,
-    /// Operators: deletes a remembered approval.
-    Revoke(Revoke),
-    /// Subscribes to events about calls and decisions.
-    Subscribe(Subscribe),
-    /// Operators: ends a session.
-    Abort(Abort),
-    /// Providers: registers tools.
-    Provide(Provide),
-    /// Providers: removes registered tools.
-    Unprovide(Unprovide),
-    /// Providers: reports the progress of an invocation.
-    InvokeProgress(InvokeProgress),
-    /// Providers: sends a piece of an invocation's output.
-    InvokeOutput(InvokeOutput),
-    /// Providers: sends the result of an invocation.
-    InvokeResult(Box<InvokeResult>),
-    /// Takes over a session whose connection is gone, instead of `Open`.
-    Resume(Resume),
-    /// Makes several calls at once. One reply has all results, in order.
-    Batch(Batch),
-    /// Lists the jobs of this peer's sessions.
-    Jobs,
-    /// Operators: lists the running sessions and calls.
-    Overview,
-    /// Operators: ends a call.
-    Kill(Kill),
-    /// Operators: deletes what is stored for calls (output, undo records).
-    Forget(Forget),
-    /// Lists the undo records of this peer's calls.
-    UndoRecords(UndoQuery),
-    /// Lists the open network connections of this peer's sessions.
-    Connections,
+requests! {
+    /// Every request that a client may send.
+    pub enum Request {
+        /// Greets the daemon. Must be the first request on every connection.
+        Hello(Hello) = "hello", Everybody, Greeting, check::check_hello;
+        /// Creates the connection's session.
+        Open(Open) = "open", Agents, Opening, check::check_open;
+        /// Calls a tool in the session.
+        Call(Call) = "call", Agents, Calling, check::check_call;
+        /// Sends a piece of a call's attachment (bash: stdin; write_file: content). Has no reply.
+        Input(Input) = "input", Agents, DuringCall, check::check_input;
+        /// Ends a call early.
+        Cancel(Cancel) = "cancel", Agents, DuringCall;
+        /// Ends the session. The reply comes when all its processes are gone.
+        Close = "close", Agents, Closing;
+        /// Asks for an immediate `Pong`.
+        Ping = "ping", Everybody, Any;
+        /// Reads a page of the stored output of an earlier call.
+        Output(OutputQuery) = "output", Agents, Any, check::check_output;
+        /// Lists the tools and their schemas.
+        Tools(ToolsQuery) = "tools", Everybody, Any, check::check_tools;
+        /// Asks for the daemon's identity and what it can enforce.
+        Status = "status", Everybody, Any;
+        /// Registers this connection as an approver, or changes its registration.
+        Register(Register) = "register", Approvers, Any,
+            check::operator::check_register;
+        /// Answers an approval request.
+        Answer(Box<Answer>) = "answer", Approvers, Any,
+            check::operator::check_answer;
+        /// Removes this connection as an approver.
+        Withdraw = "withdraw", Approvers, Any;
+        /// Lists the approval requests that wait for an answer.
+        Pending = "pending", Operators(Right::Handle), Any;
+        /// Lists the remembered approvals.
+        Grants = "grants", Operators(Right::Administer), Any;
+        /// Deletes a remembered approval.
+        Revoke(Revoke) = "revoke", Operators(Right::Administer), Any;
+        /// Subscribes to events about calls and decisions.
+        Subscribe(Subscribe) = "subscribe", Observers, Any;
+        /// Ends a session.
+        Abort(Abort) = "abort", Operators(Right::Administer), Any;
+        /// Registers tools.
+        Provide(Provide) = "provide", Providers, Any, check::provider::check_provide;
+        /// Removes registered tools.
+        Unprovide(Unprovide) = "unprovide", Providers, Any, check::provider::check_unprovide;
+        /// Reports the progress of an invocation.
+        InvokeProgress(InvokeProgress) = "invoke_progress", Providers, Any,
+            check::provider::check_progress;
+        /// Sends a piece of an invocation's output.
+        InvokeOutput(InvokeOutput) = "invoke_output", Providers, Any, check::provider::check_output;
+        /// Sends the result of an invocation.
+        InvokeResult(Box<InvokeResult>) = "invoke_result", Providers, Any;
+        /// Takes over a session whose connection is gone, instead of `Open`.
+        Resume(Resume) = "resume", Agents, Opening, check::check_resume;
+        /// Makes several calls at once. One reply has all results, in order.
+        Batch(Batch) = "batch", Agents, Calling, check::check_batch;
+        /// Lists the jobs of this peer's sessions.
+        Jobs = "jobs", Observers, Any;
+        /// Lists the running sessions and calls.
+        Overview = "overview", Operators(Right::Observe), Any;
+        /// Ends a call.
+        Kill(Kill) = "kill", Operators(Right::Administer), Any;
+        /// Deletes what is stored for calls (output, undo records).
+        Forget(Forget) = "forget", Operators(Right::Administer), Any, check::operator::check_forget;
+        /// Lists the undo records of this peer's calls.
+        UndoRecords(UndoQuery) = "undo_records", Agents, Any;
+        /// Lists the open network connections of this peer's sessions.
+        Connections = "connections", Observers, Any;
+    }
+}
+
+/// A row of the table of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestRow {
+    /// The method in JSON.
+    pub method: &'static str,
+    /// The peers that may send the request.
+    pub senders: Senders,
+}
+
+/// The peers that may send a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Senders {
+    /// Every peer.
+    Everybody,
+    /// Agents.
+    Agents,
+    /// Agents, and operators with [`Right::Observe`].
+    Observers,
+    /// Operators with [`Right::Handle`], and agents whose profile lets their client answer.
+    Approvers,
+    /// Operators that the daemon's configuration gives this right.
+    Operators(Right),
+    /// Providers of tools.
+    Providers,
+}
+
+impl Senders {
+    /// Returns the peers as PROTOCOL.md names them.
+    #[must_use]
+    pub const fn documented(self) -> &'static str {
+        match self {
+            Self::Everybody => "everybody",
+            Self::Agents => "agents",
+            Self::Observers => "agents; operators (`observe`)",
+            Self::Approvers => "operators (`handle`); clients of agents",
+            Self::Operators(Right::Handle) => "operators (`handle`)",
+            Self::Operators(Right::Observe) => "operators (`observe`)",
+            Self::Operators(Right::Administer) => "operators (`administer`)",
+            Self::Providers => "providers",
+        }
+    }
+}
+
+/// A right that the daemon's configuration gives to operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Answers approval requests.
+    Handle,
+    /// Observes sessions.
+    Observe,
+    /// Administers remembered approvals and sessions.
+    Administer,
+}
+
+/// The part of a connection that a request belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The first request.
+    Greeting,
+    /// Gives the connection its session.
+    Opening,
+    /// Makes calls in the session.
+    Calling,
+    /// Belongs to a call of the session that is under way.
+    DuringCall,
+    /// Ends the session.
+    Closing,
+    /// Every part after the greeting.
+    Any,
 }
 
 /// The greeting: the client's version and capabilities.

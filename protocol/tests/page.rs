@@ -8,7 +8,9 @@ mod layout;
 
 use layout::Layout;
 use palisade_protocol::{
-    CallId, Envelope, ErrorCode, Reply, ServerMessage, codec, json, json::METHODS, limits,
+    CallId, Envelope, ErrorCode, Reply, ServerMessage, codec, json,
+    json::{KINDS, REQUESTS},
+    limits,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -80,27 +82,22 @@ fn every_example_is_a_message() {
             other => panic!("{other}"),
         }
     }
-    assert_eq!(methods, METHODS.map(str::to_owned).into());
-    let replies =
-        ["welcome", "opened", "result", "done", "pong", "output", "tools", "status", "error"];
-    let to_operators = ["registered", "answered", "pending", "grants"];
-    let to_providers = ["provided", "invoke", "invoke_cancelled"];
-    let events = ["progress", "question", "question_over", "tool_approval", "call_started"];
-    let later = [
+    assert_eq!(methods, REQUESTS.iter().map(|row| row.method.to_owned()).collect());
+    let events = [
+        "output",
+        "progress",
+        "question",
+        "question_over",
+        "tool_approval",
+        "call_started",
         "call_ended",
         "denied",
+        "invoke",
+        "invoke_cancelled",
         "call_output",
         "lost",
-        "resumed",
-        "batch",
-        "jobs",
-        "overview",
-        "forgotten",
-        "undo_records",
-        "connections",
     ];
-    let all = [&replies[..], &to_operators, &events, &later, &to_providers].concat();
-    assert_eq!(kinds, all.into_iter().map(str::to_owned).collect());
+    assert_eq!(kinds, KINDS.iter().chain(&events).map(|kind| (*kind).to_owned()).collect());
 }
 
 #[test]
@@ -139,22 +136,37 @@ fn every_frame_is_the_message_beside_it() {
     assert_eq!(frames, 6);
 }
 
+/// Compares the rows of a table with the code's. `BLESS=1` writes them; read them before you commit
+/// them.
+fn assert_rows(heading: &str, expected: &[String]) {
+    let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
+    let lines = section.lines().skip_while(|line| !line.starts_with('|'));
+    let rows: Vec<&str> = lines.take_while(|line| line.starts_with('|')).skip(2).collect();
+    if std::env::var_os("BLESS").is_some() && rows != expected {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/PROTOCOL.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        std::fs::write(path, page.replace(&rows.join("\n"), &expected.join("\n"))).unwrap();
+    }
+    assert_eq!(rows, expected);
+}
+
 #[test]
 fn the_error_codes_are_all_there() {
-    let rows = table("Errors");
-    for (place, row) in rows.iter().enumerate() {
-        let code: ErrorCode = codec::decode(&[u8::try_from(place).unwrap()]).unwrap();
-        let expected = [place.to_string(), code.name(), code.rpc().to_string()];
-        assert_eq!(row[..3], expected);
-        assert!(!row[3].is_empty());
+    let rows: Vec<String> = ErrorCode::ALL.iter().map(|code| code.row()).collect();
+    assert_rows("Errors", &rows);
+    for (place, code) in ErrorCode::ALL.iter().enumerate() {
+        assert_eq!(codec::decode::<ErrorCode>(&[u8::try_from(place).unwrap()]).as_ref(), Ok(code));
     }
     assert!(codec::decode::<ErrorCode>(&[u8::try_from(rows.len()).unwrap()]).is_err());
 }
 
 #[test]
-fn the_requests_are_all_there() {
-    let methods: Vec<&str> = table("Requests").into_iter().map(|row| row[0]).collect();
-    assert_eq!(methods, METHODS);
+fn the_requests_are_all_there_with_their_senders() {
+    let rows = table("Requests");
+    let shown: Vec<_> = rows.iter().map(|row| (row[0], row[1])).collect();
+    let expected: Vec<_> =
+        REQUESTS.iter().map(|row| (row.method, row.senders.documented())).collect();
+    assert_eq!(shown, expected);
 }
 
 #[test]

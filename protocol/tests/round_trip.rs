@@ -5,7 +5,8 @@
 mod arbitrary;
 
 use palisade_protocol::{Envelope, ServerMessage, codec, json, wire};
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
+use std::collections::BTreeSet;
 
 fn dialect(bytes: &[u8]) -> wire::Dialect {
     wire::sniff(bytes[0]).unwrap()
@@ -20,6 +21,23 @@ fn body(frame: &[u8]) -> &[u8] {
 fn one_line(line: &[u8]) {
     assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
     assert_eq!(line.last(), Some(&b'\n'));
+}
+
+/// The generators, which all property tests and fuzzers start from, make every row of the tables.
+#[test]
+fn every_request_and_reply_is_generated() {
+    let mut runner = TestRunner::deterministic();
+    let (mut methods, mut kinds) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..5_000 {
+        let envelope = arbitrary::envelope().new_tree(&mut runner).unwrap().current();
+        methods.insert(envelope.request.method());
+        let message = arbitrary::message().new_tree(&mut runner).unwrap().current();
+        if let ServerMessage::Reply { reply, .. } = message {
+            kinds.insert(reply.kind());
+        }
+    }
+    assert_eq!(methods, json::REQUESTS.iter().map(|row| row.method).collect());
+    assert_eq!(kinds, json::KINDS.iter().copied().collect());
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! The exit statuses.
 
-use palisade_client::{CallResult, ErrorCode};
+use palisade_client::{CallResult, ErrorClass, ErrorCode};
 
 /// The tool was called and failed.
 pub(crate) const TOOL: u8 = 1;
@@ -42,31 +42,17 @@ pub(crate) fn is_denied(result: &CallResult) -> bool {
 }
 
 fn denied(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Denied | ErrorCode::OutsidePolicy | ErrorCode::StaleApproval)
+    code.class() == ErrorClass::Denied
 }
 
 /// Returns the exit status for an error that came without an exit code.
 pub(crate) fn of_code(code: ErrorCode) -> u8 {
-    if denied(code) {
-        return DENIED;
+    match code.class() {
+        ErrorClass::Denied => DENIED,
+        ErrorClass::TimedOut => TIMED_OUT,
+        ErrorClass::Tool => TOOL,
+        ErrorClass::Palisade => FAILED,
     }
-    if matches!(code, ErrorCode::TimedOut) {
-        return TIMED_OUT;
-    }
-    let by_the_tool = matches!(
-        code,
-        ErrorCode::NotFound
-            | ErrorCode::NotRegular
-            | ErrorCode::TooLarge
-            | ErrorCode::AlreadyExists
-            | ErrorCode::FileSystem
-            | ErrorCode::CommandFailed
-            | ErrorCode::NoMatch
-            | ErrorCode::Conflict
-            | ErrorCode::UndoStoreFull
-            | ErrorCode::FetchFailed
-    );
-    if by_the_tool { TOOL } else { FAILED }
 }
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ section! {
         max_pending: NonZeroU64 = count(16), Smaller;
         /// tools whose output an approver sees before the agent does
         review_output: Vec<ToolEntry> = Vec::new(), Restricting;
-        /// whether the agent's own client may answer requests of its session that lose nothing
+        /// the agent's own client may [answer](agents.md#approval-in-the-agents-client) approval
+        /// requests of its session in which nothing can be lost. It never counts for a quorum above 1
         agent_client: bool = false, Smaller;
     }
 }

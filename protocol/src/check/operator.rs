@@ -13,7 +13,7 @@ const MAX_PART: usize = 4096;
 
 const SHORT: &str = "say it in a few sentences";
 
-pub(super) fn check_forget(forget: &Forget) -> Result<(), WireError> {
+pub(crate) fn check_forget(forget: &Forget) -> Result<(), WireError> {
     match forget {
         Forget { spools: false, undo: false, .. } => {
             Err(invalid("neither `spools` nor `undo` is true".to_owned(), "set one of them"))
@@ -22,7 +22,7 @@ pub(super) fn check_forget(forget: &Forget) -> Result<(), WireError> {
     }
 }
 
-pub(super) fn check_register(register: &Register) -> Result<(), WireError> {
+pub(crate) fn check_register(register: &Register) -> Result<(), WireError> {
     if register.name.trim().is_empty() || register.name.chars().any(char::is_control) {
         return Err(invalid(
             "`name` is empty or has control characters".to_owned(),
@@ -56,7 +56,7 @@ fn between(what: &str, value: Option<u64>) -> Result<(), WireError> {
     }
 }
 
-pub(super) fn check_answer(answer: &Answer) -> Result<(), WireError> {
+pub(crate) fn check_answer(answer: &Answer) -> Result<(), WireError> {
     at_most("digest", answer.digest.len(), MAX_NAME, "repeat the digest of the approval request")?;
     match &answer.decision {
         Decision::Approve | Decision::Pass => {}
@@ -142,7 +142,7 @@ fn check_remember(remember: &Remember) -> Result<(), WireError> {
     }
 }
 
-pub(super) fn check_reverse_thinking(thinking: &ReverseThinking) -> Result<(), WireError> {
+pub(crate) fn check_reverse_thinking(thinking: &ReverseThinking) -> Result<(), WireError> {
     for (what, list) in [
         ("options.reverse_thinking.assumptions", &thinking.assumptions),
         ("options.reverse_thinking.failure_scenarios", &thinking.failure_scenarios),

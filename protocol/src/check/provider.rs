@@ -13,7 +13,7 @@ const SCHEMA: usize = 64 * 1024;
 /// The maximum number of aliases of a provided tool.
 const ALIASES: usize = 16;
 
-pub(super) fn check_provide(provide: &Provide) -> Result<(), WireError> {
+pub(crate) fn check_provide(provide: &Provide) -> Result<(), WireError> {
     few("tools", provide.tools.len())?;
     if provide.tools.is_empty() {
         return Err(invalid("`tools` is empty".to_owned(), "name at least one tool"));
@@ -46,15 +46,15 @@ fn check_tool(tool: &ProvidedTool) -> Result<(), WireError> {
     at_most(&field("metadata.search_hint"), hint, MAX_REASON, shorter)
 }
 
-pub(super) fn check_unprovide(unprovide: &Unprovide) -> Result<(), WireError> {
+pub(crate) fn check_unprovide(unprovide: &Unprovide) -> Result<(), WireError> {
     few("names", unprovide.names.len())
 }
 
-pub(super) fn check_progress(progress: &InvokeProgress) -> Result<(), WireError> {
+pub(crate) fn check_progress(progress: &InvokeProgress) -> Result<(), WireError> {
     at_most("message", progress.message.len(), MAX_REASON, "say it in a few words")
 }
 
-pub(super) fn check_output(output: &InvokeOutput) -> Result<(), WireError> {
+pub(crate) fn check_output(output: &InvokeOutput) -> Result<(), WireError> {
     at_most("text", output.text.len(), MAX_CHUNK, "send it in smaller pieces")
 }
 

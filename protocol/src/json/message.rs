@@ -2,40 +2,25 @@
 //! message can be read without remembering the request.
 
 use crate::{
-    Bytes, CallId, ErrorCode, Event, Reply, RequestId, ServerMessage, SessionId, Stream, ToolSpec,
-    WireError, object,
+    Bytes, CallId, ErrorCode, Event, Reply, RequestId, ServerMessage, SessionId, Stream, WireError,
+    object,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Success<T> {
+struct Success<'a, T> {
     jsonrpc: &'static str,
     id: Option<RequestId>,
-    result: Kinded<T>,
+    result: Kinded<'a, T>,
 }
 
 #[derive(Serialize)]
-struct Kinded<T> {
+struct Kinded<'a, T> {
     kind: &'static str,
     #[serde(flatten)]
-    fields: T,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoFields {}
-
-#[derive(Serialize)]
-struct ToolsRef<'a> {
-    tools: &'a [ToolSpec],
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tools {
-    tools: Vec<ToolSpec>,
+    fields: Option<&'a T>,
 }
 
 #[derive(Serialize)]
@@ -80,48 +65,19 @@ pub fn encode_message(message: &ServerMessage) -> Result<Vec<u8>, serde_json::Er
         }
         ServerMessage::Reply { id, reply } => (*id, reply),
     };
-    match reply {
-        Reply::Welcome(fields) => success(id, "welcome", fields),
-        Reply::Opened(fields) => success(id, "opened", fields),
-        Reply::Result(fields) => success(id, "result", fields),
-        Reply::Done => success(id, "done", &NoFields {}),
-        Reply::Pong => success(id, "pong", &NoFields {}),
-        Reply::Output(fields) => success(id, "output", fields),
-        Reply::Tools(tools) => success(id, "tools", &ToolsRef { tools }),
-        Reply::Status(fields) => success(id, "status", fields),
-        Reply::Registered(fields) => success(id, "registered", fields),
-        Reply::Answered(fields) => success(id, "answered", fields),
-        Reply::Pending(fields) => success(id, "pending", fields),
-        Reply::Grants(fields) => success(id, "grants", fields),
-        Reply::Provided(fields) => success(id, "provided", fields),
-        Reply::Resumed(fields) => success(id, "resumed", fields),
-        Reply::Batch(fields) => success(id, "batch", fields),
-        Reply::Jobs(fields) => success(id, "jobs", fields),
-        Reply::Overview(fields) => success(id, "overview", fields),
-        Reply::Forgotten(fields) => success(id, "forgotten", fields),
-        Reply::UndoRecords(fields) => success(id, "undo_records", fields),
-        Reply::Connections(fields) => success(id, "connections", fields),
-        Reply::Error(error) => line(&Failure {
-            jsonrpc: "2.0",
-            id,
-            error: RpcError {
-                code: error.code.rpc(),
-                message: &error.message,
-                data: RpcData {
-                    code: error.code,
-                    hint: &error.hint,
-                    retry_after_ms: error.retry_after_ms,
-                    errno: error.errno,
-                },
-            },
-        }),
-    }
+    let Reply::Error(error) = reply else { return reply.to_json(id) };
+    let WireError { code, message, hint, retry_after_ms, errno } = error;
+    let (retry_after_ms, errno) = (*retry_after_ms, *errno);
+    let data = RpcData { code: *code, hint, retry_after_ms, errno };
+    let error = RpcError { code: code.rpc(), message, data };
+    line(&Failure { jsonrpc: "2.0", id, error })
 }
 
-fn success<T: Serialize>(
+/// Writes a reply that is not an error as one line, including the newline.
+pub(crate) fn reply_line<T: Serialize>(
     id: Option<RequestId>,
     kind: &'static str,
-    fields: &T,
+    fields: Option<&T>,
 ) -> Result<Vec<u8>, serde_json::Error> {
     line(&Success { jsonrpc: "2.0", id, result: Kinded { kind, fields } })
 }
@@ -277,35 +233,16 @@ fn event(params: &RawValue) -> Result<Event, String> {
 
 fn reply(result: &RawValue) -> Result<Reply, String> {
     let (kind, rest) = apart(result, "kind")?;
-    Ok(match kind {
-        "\"welcome\"" => Reply::Welcome(object::parse(&rest)?),
-        "\"opened\"" => Reply::Opened(object::parse(&rest)?),
-        "\"result\"" => Reply::Result(object::parse(&rest)?),
-        "\"done\"" => object::parse(&rest).map(|NoFields {}| Reply::Done)?,
-        "\"pong\"" => object::parse(&rest).map(|NoFields {}| Reply::Pong)?,
-        "\"output\"" => Reply::Output(object::parse(&rest)?),
-        "\"tools\"" => object::parse(&rest).map(|Tools { tools }| Reply::Tools(tools))?,
-        "\"status\"" => Reply::Status(object::parse(&rest)?),
-        "\"registered\"" => Reply::Registered(object::parse(&rest)?),
-        "\"answered\"" => Reply::Answered(object::parse(&rest)?),
-        "\"pending\"" => Reply::Pending(object::parse(&rest)?),
-        "\"grants\"" => Reply::Grants(object::parse(&rest)?),
-        "\"provided\"" => Reply::Provided(object::parse(&rest)?),
-        "\"resumed\"" => Reply::Resumed(object::parse(&rest)?),
-        "\"batch\"" => Reply::Batch(object::parse(&rest)?),
-        "\"jobs\"" => Reply::Jobs(object::parse(&rest)?),
-        "\"overview\"" => Reply::Overview(object::parse(&rest)?),
-        "\"forgotten\"" => Reply::Forgotten(object::parse(&rest)?),
-        "\"undo_records\"" => Reply::UndoRecords(object::parse(&rest)?),
-        "\"connections\"" => Reply::Connections(object::parse(&rest)?),
-        other => return Err(format!("there is no result of kind {other}")),
-    })
+    let name = serde_json::from_str::<&str>(kind).ok();
+    // An error is no result: it has a form of its own.
+    let found = name.filter(|name| *name != "error").and_then(|name| Reply::from_json(name, &rest));
+    found.unwrap_or_else(|| Err(format!("there is no result of kind {kind}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Welcome;
+    use crate::{ToolList, Welcome};
 
     fn both_ways(message: &ServerMessage, line: &str) {
         let text = String::from_utf8(encode_message(message).unwrap()).unwrap();
@@ -327,7 +264,7 @@ mod tests {
         );
         both_ways(&reply(2, Reply::Done), r#"{"jsonrpc":"2.0","id":2,"result":{"kind":"done"}}"#);
         both_ways(
-            &reply(2, Reply::Tools(Vec::new())),
+            &reply(2, Reply::Tools(ToolList { tools: Vec::new() })),
             r#"{"jsonrpc":"2.0","id":2,"result":{"kind":"tools","tools":[]}}"#,
         );
     }

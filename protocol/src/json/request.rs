@@ -4,45 +4,12 @@
 use crate::{
     Envelope, ErrorCode, Request, RequestId, WireError,
     limits::{MAX_DEPTH, MAX_FRAME, MAX_ID},
-    object, strict, wire,
+    object,
+    request::REQUESTS,
+    strict, wire,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-
-/// Every method, in the order of [`Request`]'s variants.
-pub const METHODS: [&str; 31] = [
-    "hello",
-    "open",
-    "call",
-    "input",
-    "cancel",
-    "close",
-    "ping",
-    "output",
-    "tools",
-    "status",
-    "register",
-    "answer",
-    "withdraw",
-    "pending",
-    "grants",
-    "revoke",
-    "subscribe",
-    "abort",
-    "provide",
-    "unprovide",
-    "invoke_progress",
-    "invoke_output",
-    "invoke_result",
-    "resume",
-    "batch",
-    "jobs",
-    "overview",
-    "kill",
-    "forget",
-    "undo_records",
-    "connections",
-];
 
 /// The maximum nesting of a line. Modified arguments are nested deepest: inside a decision, inside
 /// the parameters, inside the message.
@@ -161,61 +128,24 @@ fn string(raw: &RawValue) -> Option<String> {
 
 fn request(method: &str, params: Option<&RawValue>) -> Result<Request, WireError> {
     let params = params.map_or("{}", RawValue::get);
-    Ok(match method {
-        "hello" => Request::Hello(fields(method, params)?),
-        "open" => Request::Open(fields(method, params)?),
-        "call" => Request::Call(fields(method, params)?),
-        "input" => Request::Input(fields(method, params)?),
-        "cancel" => Request::Cancel(fields(method, params)?),
-        "close" => fields(method, params).map(|NoParams {}| Request::Close)?,
-        "ping" => fields(method, params).map(|NoParams {}| Request::Ping)?,
-        "output" => Request::Output(fields(method, params)?),
-        "tools" => Request::Tools(fields(method, params)?),
-        "status" => fields(method, params).map(|NoParams {}| Request::Status)?,
-        "register" => Request::Register(fields(method, params)?),
-        "answer" => Request::Answer(Box::new(fields(method, params)?)),
-        "withdraw" => fields(method, params).map(|NoParams {}| Request::Withdraw)?,
-        "pending" => fields(method, params).map(|NoParams {}| Request::Pending)?,
-        "grants" => fields(method, params).map(|NoParams {}| Request::Grants)?,
-        "revoke" => Request::Revoke(fields(method, params)?),
-        "subscribe" => Request::Subscribe(fields(method, params)?),
-        "abort" => Request::Abort(fields(method, params)?),
-        "provide" => Request::Provide(fields(method, params)?),
-        "unprovide" => Request::Unprovide(fields(method, params)?),
-        "invoke_progress" => Request::InvokeProgress(fields(method, params)?),
-        "invoke_output" => Request::InvokeOutput(fields(method, params)?),
-        "invoke_result" => Request::InvokeResult(Box::new(fields(method, params)?)),
-        "resume" => Request::Resume(fields(method, params)?),
-        "batch" => Request::Batch(fields(method, params)?),
-        "jobs" => fields(method, params).map(|NoParams {}| Request::Jobs)?,
-        "overview" => fields(method, params).map(|NoParams {}| Request::Overview)?,
-        "kill" => Request::Kill(fields(method, params)?),
-        "forget" => Request::Forget(fields(method, params)?),
-        "undo_records" => Request::UndoRecords(fields(method, params)?),
-        "connections" => fields(method, params).map(|NoParams {}| Request::Connections)?,
-        _ => {
+    match Request::from_json(method, params) {
+        Some(request) => request.map_err(|e| {
+            WireError::new(
+                ErrorCode::InvalidRequest,
+                format!("the params of {method} are invalid: {e}"),
+                format!("PROTOCOL.md lists the params of {method}"),
+            )
+        }),
+        None => {
             let method: String = method.chars().take(40).collect();
-            return Err(WireError::new(
+            let known: Vec<_> = REQUESTS.iter().map(|row| row.method).collect();
+            Err(WireError::new(
                 ErrorCode::UnknownRequest,
                 format!("there is no method {method:?}"),
-                format!("the methods are {}", METHODS.join(", ")),
-            ));
+                format!("the methods are {}", known.join(", ")),
+            ))
         }
-    })
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoParams {}
-
-fn fields<T: DeserializeOwned>(method: &str, params: &str) -> Result<T, WireError> {
-    object::parse(params).map_err(|e| {
-        WireError::new(
-            ErrorCode::InvalidRequest,
-            format!("the params of {method} are invalid: {e}"),
-            format!("PROTOCOL.md lists the params of {method}"),
-        )
-    })
+    }
 }
 
 /// Encodes a request as one line, including the newline. An `input` whose id equals its call's id
@@ -224,40 +154,9 @@ fn fields<T: DeserializeOwned>(method: &str, params: &str) -> Result<T, WireErro
 /// # Errors
 /// These types cause none; otherwise the JSON writer's own.
 pub fn encode_request(envelope: &Envelope) -> Result<Vec<u8>, serde_json::Error> {
-    let id = envelope.id;
-    match &envelope.request {
-        Request::Hello(params) => line(Some(id), "hello", Some(params)),
-        Request::Open(params) => line(Some(id), "open", Some(params)),
-        Request::Call(params) => line(Some(id), "call", Some(params)),
-        Request::Input(params) => line((id != params.call).then_some(id), "input", Some(params)),
-        Request::Cancel(params) => line(Some(id), "cancel", Some(params)),
-        Request::Close => line(Some(id), "close", None::<&NoParams>),
-        Request::Ping => line(Some(id), "ping", None::<&NoParams>),
-        Request::Output(params) => line(Some(id), "output", Some(params)),
-        Request::Tools(params) => line(Some(id), "tools", Some(params)),
-        Request::Status => line(Some(id), "status", None::<&NoParams>),
-        Request::Register(params) => line(Some(id), "register", Some(params)),
-        Request::Answer(params) => line(Some(id), "answer", Some(params)),
-        Request::Withdraw => line(Some(id), "withdraw", None::<&NoParams>),
-        Request::Pending => line(Some(id), "pending", None::<&NoParams>),
-        Request::Grants => line(Some(id), "grants", None::<&NoParams>),
-        Request::Revoke(params) => line(Some(id), "revoke", Some(params)),
-        Request::Subscribe(params) => line(Some(id), "subscribe", Some(params)),
-        Request::Abort(params) => line(Some(id), "abort", Some(params)),
-        Request::Provide(params) => line(Some(id), "provide", Some(params)),
-        Request::Unprovide(params) => line(Some(id), "unprovide", Some(params)),
-        Request::InvokeProgress(params) => line(Some(id), "invoke_progress", Some(params)),
-        Request::InvokeOutput(params) => line(Some(id), "invoke_output", Some(params)),
-        Request::InvokeResult(params) => line(Some(id), "invoke_result", Some(params)),
-        Request::Resume(params) => line(Some(id), "resume", Some(params)),
-        Request::Batch(params) => line(Some(id), "batch", Some(params)),
-        Request::Jobs => line(Some(id), "jobs", None::<&NoParams>),
-        Request::Overview => line(Some(id), "overview", None::<&NoParams>),
-        Request::Kill(params) => line(Some(id), "kill", Some(params)),
-        Request::Forget(params) => line(Some(id), "forget", Some(params)),
-        Request::UndoRecords(params) => line(Some(id), "undo_records", Some(params)),
-        Request::Connections => line(Some(id), "connections", None::<&NoParams>),
-    }
+    let is_notification =
+        matches!(&envelope.request, Request::Input(input) if input.call == envelope.id);
+    envelope.request.to_json((!is_notification).then_some(envelope.id))
 }
 
 #[derive(Serialize)]
@@ -270,7 +169,8 @@ struct Written<'a, P> {
     params: Option<&'a P>,
 }
 
-fn line<P: Serialize>(
+/// Writes a request as one line, including the newline.
+pub(crate) fn request_line<P: Serialize>(
     id: Option<RequestId>,
     method: &str,
     params: Option<&P>,
@@ -474,7 +374,7 @@ mod tests {
         let cancel = Envelope { id: 1, request: Request::Cancel(Cancel { call: 2 }) };
         let line = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"call\":2}}\n";
         assert_eq!(encode_request(&cancel).unwrap(), line.as_bytes());
-        for method in METHODS {
+        for method in REQUESTS.iter().map(|row| row.method) {
             let (_, code, _) = rejected(with(&format!("\"method\":\"{method}\",\"params\":7")));
             assert_eq!(code, ErrorCode::InvalidRequest, "{method}");
         }

@@ -149,7 +149,7 @@ pub(crate) fn envelope() -> impl Strategy<Value = Envelope> {
 }
 
 fn error_code() -> impl Strategy<Value = ErrorCode> {
-    (0..41_u8).prop_map(|number| codec::decode(&[number]).unwrap())
+    proptest::sample::select(ErrorCode::ALL)
 }
 
 fn error() -> impl Strategy<Value = WireError> {
@@ -487,7 +487,7 @@ fn reply() -> impl Strategy<Value = Reply> {
                 Reply::Output(OutputPage { call_id, offset, data, spooled, total })
             }
         ),
-        vec(tool(), 0..3).prop_map(Reply::Tools),
+        vec(tool(), 0..3).prop_map(|tools| Reply::Tools(ToolList { tools })),
         status().prop_map(|status| Reply::Status(Box::new(status))),
         error().prop_map(Reply::Error),
         operator::reply(),

@@ -71,7 +71,8 @@ impl Scene {
     fn tools(&self) -> Vec<String> {
         let mut agent = Raw::greeted(self.daemon.connect(self.world.mode), Dialect::Frames);
         let reply = agent.ask(Request::Tools(Default::default()));
-        let Reply::Tools(tools) = reply else { panic!("{reply:?}") };
+        let Reply::Tools(list) = reply else { panic!("{reply:?}") };
+        let tools = list.tools;
         assert!(tools.is_sorted_by(|a, b| a.name < b.name));
         tools.into_iter().map(|tool| tool.name.to_string()).collect()
     }

@@ -2,7 +2,7 @@
 
 use crate::base::census::SESSIONS_OF_USER;
 use palisade_policy::Size;
-use palisade_protocol::{ErrorCode, Request, WireError};
+use palisade_protocol::{ErrorCode, Phase, Request, WireError};
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
@@ -187,7 +187,10 @@ impl RequestRates {
 /// Returns `true` if a request counts towards the rate. Requests that belong to a counted one, or
 /// end something, do not.
 const fn is_counted(request: &Request) -> bool {
-    !matches!(request, Request::Hello(_) | Request::Input(_) | Request::Cancel(_) | Request::Close)
+    match request.phase() {
+        Phase::Greeting | Phase::DuringCall | Phase::Closing => false,
+        Phase::Opening | Phase::Calling | Phase::Any => true,
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use palisade_plan::{
     SessionUid,
     uids::{RangeError, UidRange},
 };
-use palisade_protocol::{ErrorCode, Request, WireError};
+use palisade_protocol::{ErrorCode, Request, Right, Senders, WireError};
 use serde::{Deserialize, Serialize};
 
 /// The role of a peer, which limits its requests. The socket it connected to and its credentials
@@ -162,41 +162,19 @@ impl Roles {
 
     /// Refuses an operator's request if the configuration does not allow it to this peer.
     pub(crate) fn permit(&self, request: &Request, who: &PeerIdentity) -> Result<(), WireError> {
-        match request {
-            Request::Register(_) | Request::Answer(_) | Request::Withdraw | Request::Pending => {
-                check(&self.handle, who, "handle", "answer approval requests")
+        let right = match request.senders() {
+            Senders::Operators(right) => right,
+            Senders::Observers => Right::Observe,
+            Senders::Approvers => Right::Handle,
+            Senders::Everybody | Senders::Agents | Senders::Providers => return Ok(()),
+        };
+        match right {
+            Right::Handle => check(&self.handle, who, "handle", "answer approval requests"),
+            Right::Observe => check(&self.observe, who, "observe", "observe sessions"),
+            Right::Administer => {
+                let what = "administer remembered approvals and sessions";
+                check(&self.administer, who, "administer", what)
             }
-            Request::Subscribe(_) | Request::Jobs | Request::Connections | Request::Overview => {
-                check(&self.observe, who, "observe", "observe sessions")
-            }
-            Request::Grants
-            | Request::Revoke(_)
-            | Request::Abort(_)
-            | Request::Kill(_)
-            | Request::Forget(_) => check(
-                &self.administer,
-                who,
-                "administer",
-                "administer remembered approvals and sessions",
-            ),
-            Request::Hello(_)
-            | Request::Open(_)
-            | Request::Call(_)
-            | Request::Input(_)
-            | Request::Cancel(_)
-            | Request::Close
-            | Request::Ping
-            | Request::Output(_)
-            | Request::UndoRecords(_)
-            | Request::Tools(_)
-            | Request::Status
-            | Request::Provide(_)
-            | Request::Unprovide(_)
-            | Request::InvokeProgress(_)
-            | Request::InvokeOutput(_)
-            | Request::InvokeResult(_)
-            | Request::Resume(_)
-            | Request::Batch(_) => Ok(()),
         }
     }
 }

@@ -183,30 +183,14 @@ pub(crate) fn weight(result: &CallResult) -> usize {
 }
 
 fn size(reply: &Reply) -> usize {
-    match reply {
-        Reply::Result(result) => weight(result),
-        Reply::Batch(batch) => batch.results.iter().map(weight).sum(),
-        // No other replies are stored.
-        Reply::Welcome(_)
-        | Reply::Opened(_)
-        | Reply::Done
-        | Reply::Pong
-        | Reply::Output(_)
-        | Reply::Tools(_)
-        | Reply::Status(_)
-        | Reply::Error(_)
-        | Reply::Registered(_)
-        | Reply::Answered(_)
-        | Reply::Pending(_)
-        | Reply::Grants(_)
-        | Reply::Resumed(_)
-        | Reply::Provided(_)
-        | Reply::Jobs(_)
-        | Reply::Connections(_)
-        | Reply::UndoRecords(_)
-        | Reply::Overview(_)
-        | Reply::Forgotten(_) => 4096,
+    if let Reply::Result(result) = reply {
+        return weight(result);
     }
+    if let Reply::Batch(batch) = reply {
+        return batch.results.iter().map(weight).sum();
+    }
+    // No other replies are stored.
+    4096
 }
 
 #[cfg(test)]

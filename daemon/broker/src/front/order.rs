@@ -2,7 +2,7 @@
 //! Pure: no I/O.
 
 use crate::base::roles::Role;
-use palisade_protocol::{ErrorCode, Request, WireError, limits::VERSION};
+use palisade_protocol::{ErrorCode, Phase, Request, Senders, WireError, limits::VERSION};
 
 /// The progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,65 +17,18 @@ pub(crate) enum Stage {
     Closed,
 }
 
-/// The roles that may make a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AllowedRole {
-    Agent,
-    Operator,
-    Provider,
-    /// Agents and operators.
-    Observer,
-    /// Operators, and agents whose profile lets them answer.
-    Approver,
-    Anybody,
-}
-
-impl AllowedRole {
-    const fn of(request: &Request) -> Self {
-        match request {
-            Request::Open(_)
-            | Request::Resume(_)
-            | Request::Call(_)
-            | Request::Batch(_)
-            | Request::Input(_)
-            | Request::Cancel(_)
-            | Request::Close
-            | Request::Output(_)
-            | Request::UndoRecords(_) => Self::Agent,
-            Request::Register(_) | Request::Answer(_) | Request::Withdraw => Self::Approver,
-            Request::Pending
-            | Request::Grants
-            | Request::Revoke(_)
-            | Request::Abort(_)
-            | Request::Overview
-            | Request::Kill(_)
-            | Request::Forget(_) => Self::Operator,
-            Request::Provide(_)
-            | Request::Unprovide(_)
-            | Request::InvokeProgress(_)
-            | Request::InvokeOutput(_)
-            | Request::InvokeResult(_) => Self::Provider,
-            Request::Subscribe(_) | Request::Jobs | Request::Connections => Self::Observer,
-            Request::Hello(_) | Request::Ping | Request::Tools(_) | Request::Status => {
-                Self::Anybody
-            }
-        }
-    }
-}
-
 impl Role {
     /// Refuses a request that this role may not make.
     pub(crate) fn permits(self, request: &Request) -> Result<(), WireError> {
-        let whose = AllowedRole::of(request);
-        let (who, socket) = match (self, whose) {
-            (_, AllowedRole::Anybody)
-            | (Self::Agent | Self::Operator, AllowedRole::Observer | AllowedRole::Approver)
-            | (Self::Agent, AllowedRole::Agent)
-            | (Self::Operator, AllowedRole::Operator)
-            | (Self::Provider, AllowedRole::Provider) => return Ok(()),
-            (_, AllowedRole::Agent | AllowedRole::Observer) => ("an agent", "agent"),
-            (_, AllowedRole::Operator | AllowedRole::Approver) => ("an operator", "operator"),
-            (_, AllowedRole::Provider) => ("a provider", "provider"),
+        let (who, socket) = match (self, request.senders()) {
+            (_, Senders::Everybody)
+            | (Self::Agent | Self::Operator, Senders::Observers | Senders::Approvers)
+            | (Self::Agent, Senders::Agents)
+            | (Self::Operator, Senders::Operators(_))
+            | (Self::Provider, Senders::Providers) => return Ok(()),
+            (_, Senders::Agents | Senders::Observers) => ("an agent", "agent"),
+            (_, Senders::Operators(_) | Senders::Approvers) => ("an operator", "operator"),
+            (_, Senders::Providers) => ("a provider", "provider"),
         };
         let here = match self {
             Self::Agent => "agents'",
@@ -93,69 +46,42 @@ impl Role {
 impl Stage {
     /// Returns the stage after a request, or an error if the request is out of order.
     pub(crate) fn admit(self, request: &Request) -> Result<Self, WireError> {
-        match (self, request) {
-            (Self::New, Request::Hello(hello)) if hello.version != VERSION => Err(WireError::new(
-                ErrorCode::UnsupportedVersion,
-                format!("protocol version {} is not supported", hello.version),
-                format!(
-                    "this daemon supports version {VERSION}; install a client of the same release"
-                ),
-            )),
-            (Self::New, Request::Hello(_)) => Ok(Self::Greeted),
+        let new_session = "connect again for another session";
+        match (self, request.phase()) {
+            (Self::New, Phase::Greeting) => greeted(request),
             (Self::New, _) => {
                 Err(out_of_order("the first request must be hello", "send hello first"))
             }
-            (Self::Greeted | Self::Open | Self::Closed, Request::Hello(_)) => {
+            (_, Phase::Greeting) => {
                 Err(out_of_order("hello was already sent", "send it only once"))
             }
-            (Self::Greeted, Request::Open(_) | Request::Resume(_)) => Ok(Self::Open),
-            (Self::Open | Self::Closed, Request::Open(_) | Request::Resume(_)) => {
-                Err(out_of_order(
-                    "this connection already has or had a session",
-                    "connect again for another session",
-                ))
+            (Self::Greeted, Phase::Opening) => Ok(Self::Open),
+            (Self::Open | Self::Closed, Phase::Opening) => {
+                Err(out_of_order("this connection already has or had a session", new_session))
             }
-            (Self::Open, Request::Close) => Ok(Self::Closed),
-            (
-                Self::Open,
-                Request::Call(_) | Request::Batch(_) | Request::Input(_) | Request::Cancel(_),
-            ) => Ok(self),
-            (
-                Self::Greeted | Self::Closed,
-                Request::Call(_)
-                | Request::Batch(_)
-                | Request::Input(_)
-                | Request::Cancel(_)
-                | Request::Close,
-            ) => Err(out_of_order("there is no session", "open one first")),
-            (
-                Self::Greeted | Self::Open | Self::Closed,
-                Request::Ping
-                | Request::Output(_)
-                | Request::UndoRecords(_)
-                | Request::Tools(_)
-                | Request::Status
-                | Request::Jobs
-                | Request::Connections
-                | Request::Register(_)
-                | Request::Answer(_)
-                | Request::Withdraw
-                | Request::Pending
-                | Request::Grants
-                | Request::Revoke(_)
-                | Request::Subscribe(_)
-                | Request::Abort(_)
-                | Request::Overview
-                | Request::Kill(_)
-                | Request::Forget(_)
-                | Request::Provide(_)
-                | Request::Unprovide(_)
-                | Request::InvokeProgress(_)
-                | Request::InvokeOutput(_)
-                | Request::InvokeResult(_),
-            ) => Ok(self),
+            (Self::Open, Phase::Closing) => Ok(Self::Closed),
+            (Self::Open, Phase::Calling | Phase::DuringCall) => Ok(self),
+            (Self::Greeted | Self::Closed, Phase::Calling | Phase::DuringCall | Phase::Closing) => {
+                Err(out_of_order("there is no session", "open one first"))
+            }
+            (Self::Greeted | Self::Open | Self::Closed, Phase::Any) => Ok(self),
         }
     }
+}
+
+/// Returns the stage after a greeting, or an error if its version is not this daemon's.
+fn greeted(request: &Request) -> Result<Stage, WireError> {
+    let Request::Hello(hello) = request else {
+        return Err(out_of_order("the first request must be hello", "send hello first"));
+    };
+    if hello.version != VERSION {
+        return Err(WireError::new(
+            ErrorCode::UnsupportedVersion,
+            format!("protocol version {} is not supported", hello.version),
+            format!("this daemon supports version {VERSION}; install a client of the same release"),
+        ));
+    }
+    Ok(Stage::Greeted)
 }
 
 fn out_of_order(message: &str, hint: &str) -> WireError {

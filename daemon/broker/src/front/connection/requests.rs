@@ -8,8 +8,8 @@ use crate::{
     tools::provider::ProviderMessage,
 };
 use palisade_protocol::{
-    Abort, Cancel, Connections, Envelope, ErrorCode, Grants, Jobs, Kill, Reply, Request, Revoke,
-    Welcome, WireError, limits::VERSION,
+    Abort, Cancel, Connections, Envelope, ErrorCode, Grants, Jobs, Kill, Phase, Reply, Request,
+    Revoke, ToolList, Welcome, WireError, limits::VERSION,
 };
 use std::sync::Arc;
 
@@ -86,7 +86,8 @@ impl Connection {
                 listed.map(Reply::UndoRecords).map_err(WireError::from)
             }
             Request::Tools(query) => {
-                self.server.calls.registry.describe(&query.names).map(Reply::Tools)
+                let tools = self.server.calls.registry.describe(&query.names);
+                tools.map(|tools| Reply::Tools(ToolList { tools }))
             }
             Request::Status => Ok(Reply::Status(Box::new(status::of(&self.server, self.peer.uid)))),
             Request::Register(register) => self.register(register),
@@ -164,5 +165,5 @@ impl Connection {
 
 /// Returns `true` if a request starts something that a stopping daemon would have to wait for.
 const fn begins(request: &Request) -> bool {
-    matches!(request, Request::Open(_) | Request::Resume(_) | Request::Call(_) | Request::Batch(_))
+    matches!(request.phase(), Phase::Opening | Phase::Calling)
 }

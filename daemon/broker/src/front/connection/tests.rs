@@ -15,9 +15,10 @@ use crate::{
     tools::Registry,
 };
 use palisade_policy::ProfileSet;
+use palisade_policy::builtin;
 use palisade_protocol::{
-    Call, Envelope, Hello, JsonText, Open, OpenOptions, OutputQuery, Request, ToolsQuery, codec,
-    json,
+    Call, Envelope, Hello, JsonText, Open, OpenOptions, OutputQuery, Request, ToolList, ToolsQuery,
+    codec, json,
     limits::{MAX_FRAME, VERSION},
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -154,24 +155,14 @@ async fn a_greeted_client_can_ask_what_needs_no_session() {
         let mut client = connect(dialect).greet().await;
         client.alive().await;
         let reply = client.ask(3, Request::Tools(ToolsQuery::default())).await;
-        let Reply::Tools(tools) = reply else { panic!("{reply:?}") };
+        let Reply::Tools(ToolList { tools }) = reply else { panic!("{reply:?}") };
         assert!(tools.iter().any(|tool| tool.name.as_str() == "bash"), "{tools:?}");
         let reply = client.ask(4, Request::Status).await;
         let Reply::Status(status) = reply else { panic!("{reply:?}") };
         assert!(status.launcher.starts_with("gone: it was never there"));
-        assert_eq!(
-            status.profiles,
-            [
-                "autonomous",
-                "build",
-                "container",
-                "guarded",
-                "readonly",
-                "strict",
-                "trusted-net",
-                "workspace"
-            ]
-        );
+        let mut built_in: Vec<_> = builtin().into_iter().map(|(name, _)| name).collect();
+        built_in.sort_unstable();
+        assert_eq!(status.profiles, built_in);
         let query = OutputQuery { call_id: "nobodys".parse().unwrap(), offset: 0, limit: None };
         assert_eq!(code(client.ask(5, Request::Output(query)).await), ErrorCode::NotFound);
         let unknown = ToolsQuery { names: vec!["bsh".parse().unwrap()] };
