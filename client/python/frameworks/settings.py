@@ -3,21 +3,14 @@
 import contextlib
 import os
 import tempfile
-from pathlib import Path
 
-#: `autonomous`; `approved` or `unattended` for the profile `workspace` with and without an
-#: approver; `unguarded` for commands without transactions.
+#: `autonomous`, or for the profile `workspace`: `approved` with an approver, `unattended` without.
 SETTING = os.environ.get("SUITE_SETTING", "autonomous")
-PROFILE = SETTING if SETTING in ("autonomous", "unguarded") else "workspace"
+PROFILE = "autonomous" if SETTING == "autonomous" else "workspace"
 #: An approver that approves everything, if the setting has one.
 APPROVER = (lambda request: True) if SETTING == "approved" else None
-_PROFILES = str(Path(__file__).parent / "profiles")
 #: The options of a session.
-OPTIONS = {
-    "private": True,
-    "approver": APPROVER,
-    "daemon_arguments": ["--profiles", _PROFILES] if SETTING == "unguarded" else [],
-}
+OPTIONS = {"private": True, "approver": APPROVER}
 
 
 @contextlib.contextmanager

@@ -1,12 +1,14 @@
 """pydantic-ai's conformance suite for workspaces on the adapter, native and with commands only."""
 
+import os
 import tempfile
 
 import anyio
 import pytest
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
-from settings import OPTIONS, PROFILE, SETTING, place
+from settings import OPTIONS, PROFILE, place
 
+import palisade
 from palisade.adapters.pydantic_ai import PalisadeWorkspace
 
 
@@ -37,7 +39,10 @@ class Suite(WorkspaceBackendSuite):
     @pytest.fixture(autouse=True)
     def expected(self, request, monkeypatch):
         name = request.node.originalname
-        if name == "test_cancellation_stops_foreground_work" and SETTING != "unguarded":
+        if name == "test_permission_denied_uses_builtin_error" and os.geteuid() != 0:
+            # Last, it deletes a file of mode 000. Undo keeps what is deleted, and can not read it.
+            request.applymarker(pytest.mark.xfail(raises=palisade.OutsidePolicy, strict=True))
+        if name == "test_cancellation_stops_foreground_work":
             # It waits for a file of a running command. Effects are seen when they are committed.
             request.applymarker(pytest.mark.xfail(strict=True))
             fail_after = anyio.fail_after

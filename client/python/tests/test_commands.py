@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import os
 import unittest
 
@@ -89,6 +90,7 @@ class Commands(place.Test):
                 await session.exec(["sleep", "100"], timeout=0.2)
             self.assertIsInstance(late.exception, TimeoutError)
             self.assertEqual(late.exception.exit_status, 124)
+            self.assertEqual((await session.exec("echo on", timeout=math.inf)).stdout, b"on\n")
             self.assertEqual(late.exception.printed, ("", ""))
             with self.assertRaises(palisade.OutputLimit) as much:
                 await session.exec("yes", limit=1000)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import builtins
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -130,7 +131,8 @@ class Session:
     ) -> Completed:
         """Runs a command and returns its exit status and all of its output, byte for byte.
 
-        It starts in `cwd`, or in the workspace. Unlike `bash`, it raises if the command did not
+        It starts in `cwd`, or in the workspace. `timeout` is in seconds; infinity stands for the
+        longest that the profile allows. Unlike `bash`, it raises if the command did not
         run to its end: `Denied`, `TimedOut`, `SpawnFailed`, `OutputLimit`. A non-zero exit status
         is returned.
         """
@@ -169,6 +171,8 @@ class Session:
         key: str | None = None,
     ) -> Call:
         """Calls any tool, by name or alias. `input` is an attachment."""
+        if timeout == math.inf:
+            timeout = decode.member(self.limits, "max_timeout_ms", int) / 1000
         data = input.encode() if isinstance(input, str) else bytes(input or b"")
         options: dict[str, Any] = decode.without_none(
             {

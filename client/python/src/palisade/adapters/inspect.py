@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import inspect_ai.util as ai
@@ -47,7 +48,7 @@ class PalisadeSandboxEnvironment(ai.SandboxEnvironment):
     ) -> ai.ExecResult[str]:
         if user is not None:
             raise ai.SandboxUserUnsupportedError("a session has one user; leave `user` out")
-        given: dict[str, Any] = {"input": input, "cwd": cwd, "env": env, "timeout": timeout}
+        given: dict[str, Any] = {"input": input, "cwd": cwd, "env": env, "timeout": timeout or inf}
         try:
             done = await self.session.exec(cmd, limit=_LIMITS.MAX_EXEC_OUTPUT_SIZE, **given)
         except palisade.OutputLimit as error:

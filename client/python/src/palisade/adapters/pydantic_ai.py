@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +42,8 @@ class PalisadeWorkspace:
         if isinstance(command, str) != shell:
             raise TypeError("a string needs shell=True, and an argv shell=False")
         try:
-            done = await self._session.exec(command, env=env, timeout=timeout)
+            limit = math.inf if timeout is None else timeout
+            done = await self._session.exec(command, env=env, timeout=limit)
         except palisade.TimedOut as error:
             stdout, stderr = error.printed
             raise ai.WorkspaceTimeoutError(error.message, stdout=stdout, stderr=stderr) from error
