@@ -1,9 +1,10 @@
 //! Processes that are started ahead for the next session.
 
 use crate::{
-    cgroup::SessionCgroups,
+    cgroup::{Cgroups, SessionCgroups},
     spawn::{Process, Spawner},
 };
+use std::io;
 
 /// Processes that are started ahead and wait for a session. Starting them and putting them into
 /// cgroups is most of the cost of a session.
@@ -43,6 +44,15 @@ impl PrestartedSession {
             }
         }
         Ok(())
+    }
+
+    /// Puts the processes into cgroups of the user that the session is for.
+    pub(crate) fn assign(&mut self, all: &mut Cgroups, uid: u32) -> io::Result<()> {
+        let processes = [self.files.pid(), self.runner.pid()];
+        match &mut self.cgroups {
+            Some(cgroups) => all.assign(cgroups, uid, processes),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn end(self) {

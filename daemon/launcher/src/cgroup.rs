@@ -24,12 +24,17 @@ pub(crate) struct Cgroups {
     bases: Vec<(&'static str, PathBuf)>,
     why_not: String,
     made: u32,
+    /// The user for whom a session was last started. The next one is prepared for the same user.
+    last: u32,
 }
 
-/// The cgroups of one session.
+/// The cgroups of one session. They lie in a group of the session's user, and all of these groups
+/// have the same weight: a user with many sessions gets no more CPU time than one with a single
+/// session.
 #[derive(Debug)]
 pub(crate) struct SessionCgroups {
     version: CgroupVersion,
+    uid: u32,
     directories: Vec<(&'static str, PathBuf)>,
 }
 
@@ -49,12 +54,13 @@ impl Cgroups {
         ] {
             match found.and_then(|parents| prepare(version, &parents, pid)) {
                 Ok(bases) => {
-                    return Self { version: Some(version), bases, why_not: String::new(), made: 0 };
+                    let (version, why_not) = (Some(version), String::new());
+                    return Self { version, bases, why_not, made: 0, last: 0 };
                 }
                 Err(why) => reasons.push(why),
             }
         }
-        Self { version: None, bases: Vec::new(), why_not: reasons.join("; "), made: 0 }
+        Self { version: None, bases: Vec::new(), why_not: reasons.join("; "), made: 0, last: 0 }
     }
 
     pub(crate) fn facts(&self) -> CgroupFacts {
@@ -78,17 +84,41 @@ impl Cgroups {
 
     /// Creates the cgroups of a future session; `None` if no cgroups can be used.
     pub(crate) fn make(&mut self) -> io::Result<Option<SessionCgroups>> {
+        self.make_for(self.last)
+    }
+
+    fn make_for(&mut self, uid: u32) -> io::Result<Option<SessionCgroups>> {
         let Some(version) = self.version else { return Ok(None) };
         self.made += 1;
         let mut directories: Vec<(&'static str, PathBuf)> = Vec::new();
         for (controller, base) in &self.bases {
-            let directory = base.join(format!("session-{}", self.made));
+            let user = base.join(format!("user-{uid}"));
+            let directory = user.join(format!("session-{}", self.made));
             if !directories.iter().any(|(_, made)| *made == directory) {
+                make_group(version, &user)?;
                 make_readable(&directory)?;
             }
             directories.push((controller, directory));
         }
-        Ok(Some(SessionCgroups { version, directories }))
+        Ok(Some(SessionCgroups { version, uid, directories }))
+    }
+
+    /// Moves the processes of a session to cgroups of the session's user, unless they are there.
+    pub(crate) fn assign(
+        &mut self,
+        session: &mut SessionCgroups,
+        uid: u32,
+        processes: [rustix::process::Pid; 2],
+    ) -> io::Result<()> {
+        self.last = uid;
+        if session.uid == uid {
+            return Ok(());
+        }
+        let Some(own) = self.make_for(uid)? else { return Ok(()) };
+        let earlier = std::mem::replace(session, own);
+        processes.into_iter().try_for_each(|pid| session.add(pid))?;
+        earlier.remove();
+        Ok(())
     }
 
     /// Deletes this launcher's own directories.
@@ -172,6 +202,10 @@ impl SessionCgroups {
     pub(crate) fn remove(&self) {
         for (_, directory) in &self.directories {
             remove_tree(directory);
+            if let Some(user) = directory.parent() {
+                // It is busy while the user has other sessions.
+                fs::remove_dir(user).unwrap_or_default();
+            }
         }
     }
 }
@@ -209,11 +243,16 @@ fn make_base(version: CgroupVersion, parent: &Path, base: &Path) -> io::Result<(
     if version == CgroupVersion::V2 {
         enable_controllers(parent)?;
     }
-    if !base.is_dir() {
-        make_readable(base)?;
+    make_group(version, base)
+}
+
+/// Creates a group that has other groups in it, unless it is there.
+fn make_group(version: CgroupVersion, group: &Path) -> io::Result<()> {
+    if !group.is_dir() {
+        make_readable(group)?;
     }
     match version {
-        CgroupVersion::V2 => enable_controllers(base),
+        CgroupVersion::V2 => enable_controllers(group),
         CgroupVersion::V1 => Ok(()),
     }
 }
@@ -272,6 +311,7 @@ mod tests {
             let at = directory.path().to_owned();
             let session = SessionCgroups {
                 version,
+                uid: 0,
                 directories: vec![
                     ("memory", at.clone()),
                     ("pids", at.clone()),
@@ -284,6 +324,34 @@ mod tests {
             assert_eq!(fs::read_to_string(at.join("pids.max")).unwrap(), "7");
             assert_eq!(fs::read_to_string(at.join(cpu)).unwrap(), quota);
         }
+    }
+
+    #[test]
+    fn sessions_of_one_user_are_in_one_group_which_goes_with_the_last() {
+        let base = tempfile::tempdir().unwrap();
+        let bases = vec![("cpu", base.path().to_owned()), ("memory", base.path().to_owned())];
+        let version = Some(CgroupVersion::V1);
+        let mut all = Cgroups { version, bases, why_not: String::new(), made: 0, last: 0 };
+        let pids = [rustix::process::Pid::INIT; 2];
+        let [one, two, three] = [7, 7, 8].map(|uid| {
+            let mut session = all.make().unwrap().unwrap();
+            all.assign(&mut session, uid, pids).unwrap();
+            session
+        });
+        let directory = |session: &SessionCgroups| session.directories[0].1.clone();
+        assert_eq!(directory(&one), base.path().join("user-7/session-2"));
+        assert_eq!(directory(&two), base.path().join("user-7/session-3"), "prepared for the last");
+        assert_eq!(directory(&three), base.path().join("user-8/session-5"));
+        let left = |user: &str| base.path().join(user).is_dir();
+        assert!(!left("user-0"), "where none is left there is no group");
+        for session in [&one, &two, &three] {
+            // In a real hierarchy there are no files to delete.
+            fs::remove_file(directory(session).join("cgroup.procs")).unwrap_or_default();
+        }
+        one.remove();
+        assert!(left("user-7") && left("user-8"));
+        two.remove();
+        assert!(!left("user-7") && left("user-8"));
     }
 
     #[test]

@@ -266,6 +266,8 @@ fn buffers_of_sockets_are_bounded_too() {
         let sessions = rooms::cgroups(Rooms::of(broker).inner.pid)
             .into_iter()
             .flat_map(|cgroup| fs::read_dir(cgroup).unwrap().flatten())
+            .filter(|user| user.file_type().unwrap().is_dir())
+            .flat_map(|user| fs::read_dir(user.path()).unwrap().flatten())
             .map(|entry| entry.path());
         let number = |file: &Path| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
         let counted: Vec<_> = sessions

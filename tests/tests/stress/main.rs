@@ -4,6 +4,7 @@
 mod chaos;
 mod crowd;
 mod exhaustion;
+mod floods;
 mod lifecycle;
 mod load;
 mod retention;

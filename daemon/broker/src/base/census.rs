@@ -1,6 +1,9 @@
 //! Counts the connections, sessions and jobs of each user, so that one can not crowd out the rest.
 //! Runs in the broker.
 
+use crate::base::quotas::{SOON, quota_error};
+use palisade_plan::launcher::SessionNumber;
+use palisade_protocol::WireError;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -30,9 +33,51 @@ pub(crate) enum CountedKind {
 /// The number of large messages of one user that may be read at once.
 const LARGE_OF_USER: usize = 8;
 
+/// The most bytes of the calls of one session that wait or run.
+const CALL_BYTES_OF_SESSION: u64 = 64 << 20;
+/// The most bytes of the calls of one user that wait or run.
+const CALL_BYTES_OF_USER: u64 = 128 << 20;
+
+/// Whose calls hold bytes, for which there is a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum ByteHolder {
+    User(u32),
+    Session(SessionNumber),
+}
+
+/// The bytes that one call holds; dropping it frees them.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    census: Census,
+    holders: [ByteHolder; 2],
+    bytes: u64,
+}
+
+/// The calls under way hold so many bytes that there is no room for one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the calls of this {whose} that wait or run hold {held} bytes, and this one has {more}")]
+pub(crate) struct TooManyBytes {
+    whose: &'static str,
+    held: u64,
+    more: u64,
+    most: u64,
+}
+
+impl From<TooManyBytes> for WireError {
+    fn from(error: TooManyBytes) -> Self {
+        let TooManyBytes { whose, most, .. } = error;
+        let hint = format!(
+            "the limit for one {whose} is {most}; wait for a call to end, or send large content as an \
+             attachment"
+        );
+        quota_error(error.to_string(), hint, SOON)
+    }
+}
+
 /// The counts of all users.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Census {
+    bytes: Arc<Mutex<HashMap<ByteHolder, u64>>>,
     counts: Arc<Mutex<HashMap<(CountedKind, u32), usize>>>,
     large: Arc<Mutex<HashMap<u32, Weak<Semaphore>>>>,
 }
@@ -61,6 +106,35 @@ impl Census {
         places
     }
 
+    fn bytes(&self) -> MutexGuard<'_, HashMap<ByteHolder, u64>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the bytes of a call, if its session and its user have room for them.
+    pub(crate) fn hold_bytes(
+        &self,
+        uid: u32,
+        session: SessionNumber,
+        more: u64,
+    ) -> Result<HeldBytes, TooManyBytes> {
+        let holders = [ByteHolder::Session(session), ByteHolder::User(uid)];
+        let mut bytes = self.bytes();
+        for (holder, whose, most) in [
+            (holders[0], "session", CALL_BYTES_OF_SESSION),
+            (holders[1], "user", CALL_BYTES_OF_USER),
+        ] {
+            let held = bytes.get(&holder).copied().unwrap_or_default();
+            // A single call always has room, whatever its size.
+            if held > 0 && held.saturating_add(more) > most {
+                return Err(TooManyBytes { whose, held, more, most });
+            }
+        }
+        for holder in holders {
+            *bytes.entry(holder).or_default() += more;
+        }
+        Ok(HeldBytes { census: self.clone(), holders, bytes: more })
+    }
+
     /// Counts one more for this user, if there are fewer than `most`. Otherwise returns how many
     /// there are.
     pub(crate) fn enroll(
@@ -82,6 +156,20 @@ impl Census {
         }
         *count += 1;
         Ok(CensusEntry { census: self.clone(), key })
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        let mut bytes = self.census.bytes();
+        for holder in self.holders {
+            if let Some(held) = bytes.get_mut(&holder) {
+                *held -= self.bytes;
+                if *held == 0 {
+                    bytes.remove(&holder);
+                }
+            }
+        }
     }
 }
 
@@ -122,6 +210,22 @@ mod tests {
         assert!(census.large(2).try_acquire().is_ok());
         drop(taken);
         assert!(census.large(1).try_acquire().is_ok());
+    }
+
+    #[test]
+    fn bytes_of_calls_are_bounded_by_session_and_by_user() {
+        let census = Census::default();
+        let hold = |uid, session, bytes| census.hold_bytes(uid, session, bytes);
+        let half = CALL_BYTES_OF_SESSION / 2;
+        let held = [hold(1, 1, half).unwrap(), hold(1, 1, half).unwrap()];
+        assert_eq!(hold(1, 1, 1).unwrap_err().whose, "session");
+        let _others = [hold(1, 2, half).unwrap(), hold(1, 3, half).unwrap()];
+        let error = hold(1, 4, 1).unwrap_err();
+        assert_eq!((error.whose, error.held), ("user", CALL_BYTES_OF_USER));
+        let _another = hold(2, 5, CALL_BYTES_OF_USER * 2).unwrap();
+        drop(held);
+        drop(hold(1, 1, 1).unwrap());
+        assert_eq!(census.bytes().len(), 5, "two sessions and a user, and another with one");
     }
 
     #[test]

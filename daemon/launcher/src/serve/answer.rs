@@ -129,10 +129,14 @@ impl Launcher {
             .map_err(|error| Refusal::Ceiling(error.to_string()))?;
         let runs = self.runs(&plan, identity)?;
         let absent = self.absent(&plan, runs)?;
-        let blank = match self.blank.take() {
+        let mut blank = match self.blank.take() {
             Some(blank) => blank,
             None => self.make_blank().map_err(Refusal::Spawn)?,
         };
+        if let Err(error) = blank.assign(&mut self.cgroups, identity.uid) {
+            blank.end();
+            return Err(Refusal::Spawn(format!("cgroup: {error}")));
+        }
         let limits = match &blank.cgroups {
             Some(cgroups) => match cgroups.limit(&plan.limits) {
                 Ok(limits) => limits,

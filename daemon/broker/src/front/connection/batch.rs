@@ -36,9 +36,10 @@ impl Connection {
         let landing = self.work.flights.start(id, flight)?;
         let mut made = Vec::with_capacity(calls);
         for call in batch.calls {
+            let bytes = self.hold_bytes(&session, &call)?;
             made.push(match session.kept.begin(&call)? {
                 IdempotencyCheck::First => {
-                    let underway = CountedCall::new(&session, &call);
+                    let underway = CountedCall::new(&session, &call, bytes);
                     let asked = self.asked(id, call, (cancel.clone(), Fault::default(), None));
                     let server = Arc::clone(&self.server);
                     NewOrRepeatedCall::Now { server, asked: Box::new(asked.await?), underway }

@@ -7,10 +7,11 @@ use super::{
     peer_closed,
 };
 use crate::{
-    base::{attachment::Attachment, outcome::Fault, quotas::SOON},
+    base::{attachment::Attachment, census::HeldBytes, outcome::Fault, quotas::SOON},
     cells::{
         context::{Context, Streaming},
         kept::IdempotencyCheck,
+        session::Session,
     },
     front::{flight::CallHandle, wire::Reader},
     pipeline::stages::asked::RequestedCall,
@@ -29,7 +30,12 @@ const PIECES: usize = 8;
 impl Connection {
     /// Refuses calls over the limits: those under way and the user's quotas.
     pub(super) fn room(&self, more: usize) -> Result<(), WireError> {
-        if self.work.flights.count() + more > MAX_CALLS_IN_FLIGHT {
+        // Results that the client does not read count too.
+        let unread = match self.outbox.capacity() {
+            0 => self.work.calls.len().saturating_sub(self.work.flights.ids().len()),
+            _ => 0,
+        };
+        if self.work.flights.count() + unread + more > MAX_CALLS_IN_FLIGHT {
             return Err(WireError::new(
                 ErrorCode::LimitReached,
                 format!("{MAX_CALLS_IN_FLIGHT} calls are already under way"),
@@ -47,10 +53,22 @@ impl Connection {
         live.quotas.check_calls(running.sum(), u32::try_from(more).unwrap_or(u32::MAX))
     }
 
+    /// Counts the bytes of a call as its session's and its user's, until the call has ended.
+    pub(super) fn hold_bytes(
+        &self,
+        session: &Session,
+        call: &Call,
+    ) -> Result<HeldBytes, WireError> {
+        let bytes = u64::try_from(call.arguments.as_str().len()).unwrap_or(u64::MAX);
+        let census = &self.server.host.census;
+        census.hold_bytes(self.peer.uid, session.number(), bytes).map_err(WireError::from)
+    }
+
     /// Starts a call; the reply is sent when it has ended.
     pub(super) async fn call(&mut self, id: RequestId, call: Call) -> Result<(), WireError> {
         let session = self.session()?;
         self.room(1)?;
+        let bytes = self.hold_bytes(&session, &call)?;
         let (sender, input) = call.options.attach.then(|| mpsc::channel(PIECES)).unzip();
         let input = input.map(Attachment::new);
         let (cancel, fault) = (CancellationToken::new(), Fault::default());
@@ -59,7 +77,7 @@ impl Connection {
         let landing = self.work.flights.start(id, flight)?;
         let made = match session.kept.begin(&call)? {
             IdempotencyCheck::First => {
-                let underway = CountedCall::new(&session, &call);
+                let underway = CountedCall::new(&session, &call, bytes);
                 let asked = Box::new(self.asked(id, call, (cancel, fault, input)).await?);
                 NewOrRepeatedCall::Now { server: Arc::clone(&self.server), asked, underway }
             }

@@ -2,7 +2,7 @@
 //! in the broker.
 
 use crate::{
-    base::outbox::ClientOutbox,
+    base::{census::HeldBytes, outbox::ClientOutbox},
     cells::{kept::RepeatedResult, session::Session},
     front::{flight::CallHandleGuard, server::Server},
     pipeline::{call, stages::asked::RequestedCall},
@@ -43,13 +43,15 @@ impl NewOrRepeatedCall {
 pub(super) struct CountedCall {
     session: Arc<Session>,
     key: Option<String>,
+    _bytes: HeldBytes,
 }
 
 impl CountedCall {
     /// Counts a call whose key, if it has one, was just taken.
-    pub(super) fn new(session: &Arc<Session>, call: &Call) -> Self {
+    pub(super) fn new(session: &Arc<Session>, call: &Call, bytes: HeldBytes) -> Self {
         session.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self { session: Arc::clone(session), key: call.options.idempotency_key.clone() }
+        let key = call.options.idempotency_key.clone();
+        Self { session: Arc::clone(session), key, _bytes: bytes }
     }
 
     fn settle(mut self, result: &CallResult) {
