@@ -2,7 +2,7 @@
 //! room. Pure: no I/O.
 
 use super::entry::HostEntry;
-use palisade_plan::{egress::WebRequest, host::Target};
+use palisade_egress_protocol::{WebRequest, host::Target};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use toml::Spanned;
