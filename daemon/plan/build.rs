@@ -10,7 +10,7 @@ use std::{
 
 fn main() -> io::Result<()> {
     let mut hasher = DefaultHasher::new();
-    for room in ["plan/src", "channel/src"] {
+    for room in ["plan/src", "channel/src", "egress-protocol/src"] {
         digest(&Path::new("..").join(room), &mut hasher)?;
     }
     let release = env!("CARGO_PKG_VERSION");

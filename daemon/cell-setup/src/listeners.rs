@@ -5,7 +5,7 @@ use crate::failure::StepFailure;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
 };
-use palisade_plan::egress::{
+use palisade_plan::listeners::{
     Listener, NAMES_PORT, PROXY_PORT, SYNTHETIC, SYNTHETIC_BITS, listeners,
 };
 use rustix::net::{self, SocketFlags, SocketType, sockopt};

@@ -1,7 +1,7 @@
 //! The addresses that sessions may reach: those of the public internet, and those that the profile
 //! names. An IPv6 address that has an IPv4 address inside is judged by that one, too.
 
-use palisade_plan::egress::NamedAddresses;
+use palisade_egress_protocol::NamedAddresses;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Ranges of IPv4 that are not on the public internet.
@@ -87,7 +87,7 @@ pub(crate) struct AddressRules {
     pub(crate) named: Vec<NamedAddresses>,
     /// Addresses that are denied, even if they are named.
     pub(crate) denied: Vec<NamedAddresses>,
-    /// The ports of this host's loopback that [`THIS_HOST`](palisade_plan::egress::THIS_HOST) has.
+    /// The ports of this host's loopback that [`THIS_HOST`](palisade_egress_protocol::THIS_HOST) has.
     pub(crate) host_ports: Vec<u16>,
 }
 

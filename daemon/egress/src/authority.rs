@@ -2,11 +2,11 @@
 //! own authority, towards hosts with the certificates that this host trusts. Keys are in memory only.
 
 use crate::limits::Limits;
-use palisade_plan::{
-    authority::{AUTHORITY_NAME, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES},
-    egress::AuthorityKey,
+use palisade_egress_protocol::{
+    AuthorityKey,
     host::{Host, HostName, Target},
 };
+use palisade_plan::authority::{AUTHORITY_NAME, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair,
     KeyUsagePurpose,

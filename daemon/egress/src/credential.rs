@@ -9,7 +9,7 @@ use hyper::{
     HeaderMap, Request,
     header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderName, HeaderValue, IF_RANGE, RANGE},
 };
-use palisade_plan::{egress::HostCredential, host::Target};
+use palisade_egress_protocol::{HostCredential, host::Target};
 use std::{
     collections::BTreeMap,
     fs::{self, File},

@@ -5,8 +5,8 @@ use crate::{
     limits::{Limits, MAX_ADDRESSES, MAX_RESOLVING, RESOLVER_THREADS},
     upstream,
 };
-use palisade_plan::{
-    egress::THIS_HOST,
+use palisade_egress_protocol::{
+    THIS_HOST,
     host::{Host, HostName, Target},
 };
 use std::{

@@ -1,8 +1,8 @@
 //! Connections to synthetic addresses, by programs that know no proxy: the address tells the name.
 
 use crate::{link::Place, session::Session, tunnel};
-use palisade_plan::{
-    egress::Asked,
+use palisade_egress_protocol::{
+    Asked,
     host::{Host, Target},
 };
 use std::{net::IpAddr, sync::Arc};

@@ -1,14 +1,14 @@
 use super::*;
-use crate::credential::SessionCredentials;
 use crate::{
     Limits,
     address::AddressRules,
+    credential::SessionCredentials,
     dial::WayOut,
     link::{self, Link},
     session::SessionTerms,
     testing::*,
 };
-use palisade_plan::egress::{EgressBudget, EgressReply, EgressVerdict, Tunnel};
+use palisade_egress_protocol::{EgressBudget, EgressReply, EgressVerdict, Tunnel};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::net::Ipv4Addr;
 use tokio::{io::AsyncWriteExt as _, net::TcpListener, sync::Semaphore};

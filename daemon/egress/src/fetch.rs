@@ -19,12 +19,12 @@ use hyper::{
     header::{HeaderName, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
-use palisade_plan::{
-    egress::{EgressReply, Tunnel, WebRequest},
+use palisade_egress_protocol::{
+    EgressReply, Tunnel, WebRequest,
     fetch::{FetchedPage, MAX_PAGE, PAGE_PIECE, PageFailure, PageRequest},
     host::Host,
-    launcher::SessionNumber,
 };
+use palisade_plan::launcher::SessionNumber;
 use std::{error::Error, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},

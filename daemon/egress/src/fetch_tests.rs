@@ -1,6 +1,6 @@
 use crate::{Limits, testing::*};
-use palisade_plan::{
-    egress::{Asked, EgressReply, EgressRequest, Tunnel},
+use palisade_egress_protocol::{
+    Asked, EgressReply, EgressRequest, Tunnel,
     fetch::{FetchedPage, PageContent, PageFailure, PageFormat, PageRequest},
 };
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! pieces, in one or several records. Nothing is allocated, and the caller bounds the bytes.
 
 use crate::name::{NameError, read_host};
-use palisade_plan::host::Host;
+use palisade_egress_protocol::host::Host;
 
 /// Most bytes of the records that hold a ClientHello. Those of today's clients have up to 2,000.
 pub(crate) const MAX_HELLO: usize = 16 * 1024;

@@ -100,7 +100,7 @@ fn a_name_that_is_not_a_host_is_told() {
     for (name, error) in [
         ("evil\0.allowed.test", NameError::Character('\0')),
         ("127.1", NameError::Number),
-        ("", NameError::Name(palisade_plan::host::HostNameError::Empty)),
+        ("", NameError::Name(palisade_egress_protocol::host::HostNameError::Empty)),
     ] {
         let expected = FirstBytes::Hello(ServerName::Unreadable(error));
         assert_eq!(read_first(&client_hello(Some(name))), expected, "{name:?}");

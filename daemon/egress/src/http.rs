@@ -21,7 +21,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use palisade_plan::host::Target;
+use palisade_egress_protocol::host::Target;
 use std::{
     convert::Infallible,
     error::Error,

@@ -1,5 +1,5 @@
 use crate::{Limits, testing::*};
-use palisade_plan::egress::{Asked, EgressReply};
+use palisade_egress_protocol::{Asked, EgressReply};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 

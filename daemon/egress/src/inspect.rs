@@ -14,8 +14,8 @@ use crate::{
 };
 use hyper::{Method, Request, StatusCode, body::Incoming, header::UPGRADE, service::service_fn};
 use hyper_util::rt::TokioIo;
-use palisade_plan::{
-    egress::{MAX_REQUEST_PATH, WebRequest},
+use palisade_egress_protocol::{
+    MAX_REQUEST_PATH, WebRequest,
     host::{Host, Target},
 };
 use std::{convert::Infallible, io, sync::Arc};

@@ -1,11 +1,10 @@
 //! The channel to the broker: questions by number, and reports about connections.
 
 use palisade_channel::{ChannelError, Datagrams};
-use palisade_plan::{
-    egress::{Asked, EgressReply, EgressRequest, EgressVerdict, WebRequest},
-    host::Target,
-    launcher::SessionNumber,
+use palisade_egress_protocol::{
+    Asked, EgressReply, EgressRequest, EgressVerdict, WebRequest, host::Target,
 };
+use palisade_plan::launcher::SessionNumber;
 use rustix::io::Errno;
 use std::{
     collections::HashMap,

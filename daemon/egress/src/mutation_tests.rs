@@ -2,7 +2,7 @@
 //! one is reached, and that one hears only what the room has written itself.
 
 use crate::{Limits, testing::*};
-use palisade_plan::egress::Tunnel;
+use palisade_egress_protocol::Tunnel;
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use std::time::Duration;
 use tokio::{

@@ -2,7 +2,7 @@
 //! and dialled. No other part of the room reads a name from text.
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
-use palisade_plan::host::{Host, HostName, HostNameError, Target};
+use palisade_egress_protocol::host::{Host, HostName, HostNameError, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Most bytes of a text that is read as a host: a name of the longest kind, in Unicode.

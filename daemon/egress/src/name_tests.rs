@@ -35,7 +35,7 @@ fn a_host_has_one_form_however_it_is_written() {
 
 #[test]
 fn a_host_that_programs_could_read_in_two_ways_is_refused() {
-    use palisade_plan::host::HostNameError::{Empty, Label};
+    use palisade_egress_protocol::host::HostNameError::{Empty, Label};
     let long = "a".repeat(1025);
     for (text, error) in [
         ("", NameError::Name(Empty)),

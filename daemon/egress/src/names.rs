@@ -7,7 +7,7 @@ use crate::{
     query::{MAX_QUERY, Query, Question, Reply, read_query},
     session::Session,
 };
-use palisade_plan::host::{Host, HostName};
+use palisade_egress_protocol::host::{Host, HostName};
 use std::{io, net::Ipv4Addr, sync::Arc};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -1,5 +1,5 @@
 use crate::testing::*;
-use palisade_plan::egress::{Asked, EgressReply, MAX_SYNTHETIC, Tunnel};
+use palisade_egress_protocol::{Asked, EgressReply, MAX_SYNTHETIC, Tunnel};
 use std::net::{IpAddr, Ipv4Addr};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

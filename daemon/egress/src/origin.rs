@@ -9,7 +9,7 @@ use crate::{
 };
 use hyper::{Method, Request, StatusCode, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
-use palisade_plan::{egress::Asked, host::Target};
+use palisade_egress_protocol::{Asked, host::Target};
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError},

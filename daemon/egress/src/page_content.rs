@@ -3,7 +3,7 @@
 
 use crate::markdown::{Markup, convert};
 use encoding_rs::{Encoding, WINDOWS_1252};
-use palisade_plan::fetch::{PageContent, PageFailure, PageFormat};
+use palisade_egress_protocol::fetch::{PageContent, PageFailure, PageFormat};
 use url::Url;
 
 /// Most bytes of the name of a media type.

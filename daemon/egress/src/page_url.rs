@@ -1,7 +1,7 @@
 //! The URL of a page that `web_fetch` gets: read once, to the host that is asked about and dialled.
 
 use crate::name::read_host;
-use palisade_plan::{
+use palisade_egress_protocol::{
     fetch::{MAX_URL, PageFailure},
     host::{Host, Target},
 };

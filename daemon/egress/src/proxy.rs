@@ -17,7 +17,7 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
-use palisade_plan::{egress::Asked, host::Target};
+use palisade_egress_protocol::{Asked, host::Target};
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex, PoisonError},

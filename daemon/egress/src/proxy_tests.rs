@@ -1,5 +1,5 @@
 use crate::{Limits, testing::*};
-use palisade_plan::egress::{
+use palisade_egress_protocol::{
     Asked, ConnectionResult, EgressBudget, EgressReply, EgressRequest, Tunnel,
 };
 use std::time::Duration;

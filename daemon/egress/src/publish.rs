@@ -7,8 +7,8 @@ use crate::{
     session::{Permit, Session},
     tunnel,
 };
-use palisade_plan::{
-    egress::Asked,
+use palisade_egress_protocol::{
+    Asked,
     host::{Host, Target},
 };
 use std::{

@@ -1,5 +1,5 @@
 use crate::testing::*;
-use palisade_plan::egress::{Asked, EgressReply, Tunnel};
+use palisade_egress_protocol::{Asked, EgressReply, Tunnel};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 #[tokio::test]

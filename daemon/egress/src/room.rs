@@ -14,12 +14,8 @@ use crate::{
     session::{Session, SessionTerms, Socket},
 };
 use palisade_channel::ChannelError;
-use palisade_plan::{
-    BUILD_ID,
-    egress::{AuthorityKey, EgressReply, EgressRequest, Listener},
-    fetch::PageRequest,
-    launcher::SessionNumber,
-};
+use palisade_egress_protocol::{AuthorityKey, EgressReply, EgressRequest, fetch::PageRequest};
+use palisade_plan::{BUILD_ID, launcher::SessionNumber, listeners::Listener};
 use std::{collections::HashMap, io, os::fd::OwnedFd, sync::Arc};
 use tokio::{
     sync::Semaphore,

@@ -1,5 +1,5 @@
 use crate::{RoomError, testing::*};
-use palisade_plan::egress::{EgressReply, EgressRequest, Tunnel};
+use palisade_egress_protocol::{EgressReply, EgressRequest, Tunnel};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -49,7 +49,7 @@ async fn a_broker_that_breaks_the_protocol_ends_the_room() {
         (
             EgressRequest::Open {
                 session: SESSION + 1,
-                listeners: vec![palisade_plan::egress::Listener::Proxy],
+                listeners: vec![palisade_plan::listeners::Listener::Proxy],
                 budget: Conditions::default().budget,
                 named: Vec::new(),
                 denied: Vec::new(),

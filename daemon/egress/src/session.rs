@@ -14,14 +14,12 @@ use crate::{
     synthetic::SyntheticNames,
 };
 use hyper::Request;
-use palisade_plan::{
-    egress::{
-        Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, LOOKUP_PORT, Listener,
-        RefusalKind, Tunnel, WebRequest,
-    },
+use palisade_egress_protocol::{
+    Asked, ConnectionResult, EgressBudget, EgressReply, EgressVerdict, LOOKUP_PORT, RefusalKind,
+    Tunnel, WebRequest,
     host::{Host, HostName, Target},
-    launcher::SessionNumber,
 };
+use palisade_plan::{launcher::SessionNumber, listeners::Listener};
 use std::{
     io,
     net::{IpAddr, SocketAddr},

@@ -7,7 +7,7 @@ use crate::{
     session::{OpenError, Session},
     tunnel,
 };
-use palisade_plan::{egress::Asked, host::Target};
+use palisade_egress_protocol::{Asked, host::Target};
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr},

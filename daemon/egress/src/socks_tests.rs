@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Limits, testing::*};
-use palisade_plan::egress::{EgressReply, Tunnel};
+use palisade_egress_protocol::{EgressReply, Tunnel};
 use std::time::Duration;
 
 /// Greets the proxy and sends a request with this address and port.

@@ -1,9 +1,7 @@
 //! The addresses that stand for names within a session. No address is used for two names.
 
-use palisade_plan::{
-    egress::{MAX_SYNTHETIC, SYNTHETIC},
-    host::HostName,
-};
+use palisade_egress_protocol::{MAX_SYNTHETIC, host::HostName};
+use palisade_plan::listeners::SYNTHETIC;
 use std::{collections::HashMap, net::Ipv4Addr};
 
 /// The names of a session that have a synthetic address.

@@ -3,14 +3,11 @@
 
 use crate::{Limits, Lookup, Resolver, serve};
 use palisade_channel::Datagrams;
-use palisade_plan::{
-    BUILD_ID,
-    egress::{
-        Asked, EgressBudget, EgressReply, EgressRequest, EgressVerdict, Listener, NamedAddresses,
-        Tunnel,
-    },
+use palisade_egress_protocol::{
+    Asked, EgressBudget, EgressReply, EgressRequest, EgressVerdict, NamedAddresses, Tunnel,
     host::{HostName, Target},
 };
+use palisade_plan::{BUILD_ID, listeners::Listener};
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
 use std::{

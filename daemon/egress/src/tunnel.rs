@@ -10,8 +10,8 @@ use crate::{
     relay::{Metered, Prefixed, Side, copy, listen_first},
     session::{Open, OpenError, Permit, Session},
 };
-use palisade_plan::{
-    egress::{Asked, Tunnel},
+use palisade_egress_protocol::{
+    Asked, Tunnel,
     host::{Host, Target},
 };
 use std::{io, sync::Arc};

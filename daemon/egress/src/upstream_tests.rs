@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Limits, testing::*};
-use palisade_plan::{
-    egress::{EgressReply, Tunnel},
+use palisade_egress_protocol::{
+    EgressReply, Tunnel,
     host::{Host, Target},
 };
 use std::time::Duration;

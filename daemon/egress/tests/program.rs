@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use palisade_channel::Datagrams;
-use palisade_plan::{
-    BUILD_ID,
-    egress::{
-        EgressBudget, EgressReply, EgressRequest, EgressVerdict, Listener, NamedAddresses, Tunnel,
-    },
+use palisade_egress_protocol::{
+    EgressBudget, EgressReply, EgressRequest, EgressVerdict, NamedAddresses, Tunnel,
 };
+use palisade_plan::{BUILD_ID, listeners::Listener};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
     fs,

@@ -69,7 +69,7 @@ pub enum Report {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Ready {
     /// The cell is confined as the receipt says, and waits for calls. Descriptors: the listeners of
-    /// a session with [`crate::Network::Domains`], in the order of [`crate::egress::listeners`].
+    /// a session with [`crate::Network::Domains`], in the order of [`crate::listeners::listeners`].
     Confined(Box<CellReceipt>),
     /// A step failed; the process has ended.
     Failed {

@@ -5,7 +5,7 @@ use crate::{
     net::{NetMode, entry::HostEntry},
     source::WithOrigin,
 };
-use palisade_plan::egress::{MAX_DIRECT_PORTS, can_be_direct};
+use palisade_plan::listeners::{MAX_DIRECT_PORTS, can_be_direct};
 
 /// The reason that a session does not get a host that its client wants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -120,7 +120,7 @@ impl Profile {
 mod tests {
     use super::*;
     use crate::EgressDecision;
-    use palisade_plan::host::{Host, HostName, Target};
+    use palisade_egress_protocol::host::{Host, HostName, Target};
 
     fn profile(net: &str) -> Profile {
         let text = format!(

@@ -13,10 +13,11 @@ use crate::{
     },
     source::WithOrigin,
 };
-use palisade_plan::{
-    egress::{EgressBudget, NamedAddresses, Tunnel, WebRequest, can_be_direct},
+use palisade_egress_protocol::{
+    EgressBudget, NamedAddresses, Tunnel, WebRequest,
     host::{Host, HostName, Target},
 };
+use palisade_plan::listeners::can_be_direct;
 use std::path::PathBuf;
 
 /// A decision about one connection.

@@ -14,11 +14,9 @@ use crate::{
 use general::{ProfileEntry, target};
 pub use need::{Access, RefusedAccess, Run};
 use need::{Need, Needs};
+use palisade_egress_protocol::host::{Host, HostName, Target};
+use palisade_plan::listeners::{NAMES_PORT, PROXY_PORT, is_synthetic};
 pub use palisade_plan::record::{Right, TargetKind};
-use palisade_plan::{
-    egress::{NAMES_PORT, PROXY_PORT, is_synthetic},
-    host::{Host, HostName, Target},
-};
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},

@@ -14,7 +14,8 @@ use crate::{
 };
 use entry::{HostEntry, WEB_PORTS};
 use host::{HostServices, HostText};
-use palisade_plan::{Network, host::Target};
+use palisade_egress_protocol::host::Target;
+use palisade_plan::Network;
 use publish::{PublishText, PublishedPorts};
 use rule::{HostRule, HostRuleText};
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use crate::{
 use error::PlanError;
 use palisade_plan::{
     Access, Bind, Grant, LaunchPlan, Limits, MissingPath, Records, SessionUid, Tmpfs, ceiling,
-    egress::INWARD_SOCKETS, names::Names, record::Recording,
+    listeners::INWARD_SOCKETS, names::Names, record::Recording,
 };
 use std::path::{Path, PathBuf};
 

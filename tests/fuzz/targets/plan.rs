@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use palisade_plan::{cell, codec, egress, launcher};
+use palisade_egress_protocol::{EgressReply, EgressRequest};
+use palisade_plan::{cell, codec, launcher};
 
 fn decode<T: codec::Decode<()> + codec::Encode>(body: &[u8]) {
     if let Ok(message) = codec::decode::<T>(body) {
@@ -19,6 +20,6 @@ fuzz_target!(|body: &[u8]| {
     decode::<cell::RunReply>(body);
     decode::<cell::FileRequest>(body);
     decode::<cell::FileReply>(body);
-    decode::<egress::EgressRequest>(body);
-    decode::<egress::EgressReply>(body);
+    decode::<EgressRequest>(body);
+    decode::<EgressReply>(body);
 });

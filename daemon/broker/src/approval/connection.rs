@@ -15,7 +15,7 @@ use crate::{
     cells::seen::part,
     telemetry::{DecidedCall, audit::docket::CheckpointDecision},
 };
-use palisade_plan::host::Target;
+use palisade_egress_protocol::host::Target;
 use palisade_policy::Facts;
 use palisade_protocol::{
     CallId, CallOverview, Checkpoint, Finding, JsonText, NameError, Question, RawPath, Review,

@@ -7,10 +7,10 @@ pub(crate) use change::{ChangeTask, EditedFile, UndoRetention, UndoTarget};
 pub(crate) use content::Content;
 
 use crate::base::{error::CallError, peer::ConnectionNumber};
+use palisade_egress_protocol::fetch::PageRequest;
 use palisade_plan::{
     cell::{Link, Part, Size},
     change::Replacement,
-    fetch::PageRequest,
     search::{Choice, Glob, Grep},
 };
 use palisade_policy::{ADJUSTED, JobRoute, Profile, Scene};

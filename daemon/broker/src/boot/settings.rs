@@ -21,7 +21,7 @@ use crate::{
     front::{prove::proofs::ProofSchedule, scrape::Address},
 };
 use palisade_audit::{RetentionPolicy, Sync};
-use palisade_plan::host::Target;
+use palisade_egress_protocol::host::Target;
 use palisade_policy::ProfileSet;
 use std::{
     io,

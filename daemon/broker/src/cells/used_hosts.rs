@@ -1,9 +1,9 @@
 //! The hosts that a recording session was allowed to connect to, for the results of its calls. Runs in
 //! the broker.
 
+use palisade_egress_protocol::host::Target;
 use palisade_plan::{
     Path,
-    host::Target,
     record::{RecordedUse, Right, TargetKind},
 };
 use std::{

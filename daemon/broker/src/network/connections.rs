@@ -3,10 +3,7 @@
 
 use super::error::NetworkError;
 use palisade_audit::{CleanText, ConnectionVerdict, Count};
-use palisade_plan::{
-    egress::{Asked, ConnectionResult},
-    host::Target,
-};
+use palisade_egress_protocol::{Asked, ConnectionResult, host::Target};
 use palisade_protocol::{CallId, ConnectionInfo, SessionId};
 use std::{
     collections::BTreeMap,
@@ -211,7 +208,7 @@ pub(super) const fn name(asked: Asked) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_plan::host::{Host, HostName};
+    use palisade_egress_protocol::host::{Host, HostName};
 
     fn target() -> Target {
         Target { host: Host::Name(HostName::new("a.example").unwrap()), port: 443 }

@@ -6,8 +6,8 @@ use crate::approval::{
     connection::{self, ConnectionDecision, ConnectionReview},
     service::ApprovalService,
 };
-use palisade_plan::{
-    egress::{Asked, EgressVerdict, Tunnel, WebRequest},
+use palisade_egress_protocol::{
+    Asked, EgressVerdict, Tunnel, WebRequest,
     host::{Host, Target},
 };
 use palisade_policy::EgressDecision;
@@ -206,7 +206,7 @@ fn join(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_plan::host::HostName;
+    use palisade_egress_protocol::host::HostName;
 
     fn target(number: usize) -> Target {
         let name = HostName::new(format!("n{number}.example")).unwrap();

@@ -1,7 +1,7 @@
 //! Why a session's network can not be served. Runs in the broker.
 
 use super::credentials::CredentialFileError;
-use palisade_plan::{BUILD_ID, codec::CodecError, egress::Listener};
+use palisade_plan::{BUILD_ID, codec::CodecError, listeners::Listener};
 use palisade_protocol::{ErrorCode, WireError};
 use std::{io, path::PathBuf};
 

@@ -7,7 +7,7 @@ use super::{
     session::NetworkSession,
 };
 use crate::cells::session::Session;
-use palisade_plan::fetch::{FetchedPage, PageFailure, PageRequest};
+use palisade_egress_protocol::fetch::{FetchedPage, PageFailure, PageRequest};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -5,10 +5,10 @@ use super::{
     source::{RoomConnection, RoomSource},
 };
 use crate::cells::channel::{receive_with, send_with};
+use palisade_egress_protocol::{EgressReply, EgressRequest, MAX_EGRESS_MESSAGE};
 use palisade_plan::{
     BUILD_ID,
     codec::{self, CodecError},
-    egress::{EgressReply, EgressRequest, MAX_EGRESS_MESSAGE},
 };
 use std::{io, os::fd::BorrowedFd, sync::Mutex, time::Duration};
 use tokio::{net::UnixStream, time::timeout};

@@ -2,7 +2,7 @@
 //! serves them, they refuse connections, and their ports stay taken. Runs in the broker.
 
 use super::error::NetworkError;
-use palisade_plan::egress::{Listener, NAMES_PORT, PROXY_PORT, listeners};
+use palisade_plan::listeners::{Listener, NAMES_PORT, PROXY_PORT, listeners};
 use rustix::net::{
     AddressFamily, Shutdown, SocketType, getsockname, ipproto, listen, shutdown, sockopt,
 };

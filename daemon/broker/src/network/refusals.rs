@@ -1,7 +1,7 @@
 //! Collects the refused connections of a session, so that a program which tries again and again fills
 //! neither the audit log nor the memory. Pure: no I/O.
 
-use palisade_plan::{egress::RefusalKind, host::Target};
+use palisade_egress_protocol::{RefusalKind, host::Target};
 use palisade_protocol::CallId;
 use std::{
     collections::BTreeMap,
@@ -70,7 +70,7 @@ impl RefusalCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_plan::host::{Host, HostName};
+    use palisade_egress_protocol::host::{Host, HostName};
 
     fn key(name: &str) -> RefusalKey {
         let host = Host::Name(HostName::new(name).unwrap());

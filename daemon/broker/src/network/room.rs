@@ -11,14 +11,11 @@ use super::{
     source::RoomSource,
 };
 use crate::approval::service::ApprovalService;
-use palisade_plan::{
-    egress::{
-        Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, RefusalKind, WebRequest,
-    },
-    fetch::PageRequest,
-    host::Target,
-    launcher::SessionNumber,
+use palisade_egress_protocol::{
+    Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, RefusalKind, WebRequest,
+    fetch::PageRequest, host::Target,
 };
+use palisade_plan::launcher::SessionNumber;
 use std::{
     collections::BTreeMap,
     os::fd::AsFd as _,

@@ -8,7 +8,7 @@ use super::{
     source::RoomSource,
 };
 use crate::{approval::service::ApprovalService, cells::session::Session};
-use palisade_plan::{egress::INWARD_SOCKETS, launcher::SessionNumber};
+use palisade_plan::{launcher::SessionNumber, listeners::INWARD_SOCKETS};
 use palisade_protocol::ConnectionInfo;
 use std::{
     collections::HashMap,

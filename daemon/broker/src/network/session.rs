@@ -20,12 +20,8 @@ use crate::{
 use palisade_audit::{
     CleanText, Connection, ConnectionAlarm, ConnectionVerdict, Count, LayerDenial,
 };
-use palisade_plan::{
-    egress::{Asked, EgressRequest, LOOKUP_PORT, RefusalKind},
-    host::Target,
-    launcher::SessionNumber,
-    record::Recording,
-};
+use palisade_egress_protocol::{Asked, EgressRequest, LOOKUP_PORT, RefusalKind, host::Target};
+use palisade_plan::{launcher::SessionNumber, record::Recording};
 use palisade_policy::{Act, EgressPolicy};
 use palisade_protocol::{CallId, CallOverview, ConnectionInfo, Denial};
 use std::{

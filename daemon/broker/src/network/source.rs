@@ -5,7 +5,7 @@ use super::{
     error::NetworkError,
     room_process::{self, RoomProcess},
 };
-use palisade_plan::host::Target;
+use palisade_egress_protocol::host::Target;
 use palisade_policy::EgressPolicy;
 use palisade_programs::Program;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};

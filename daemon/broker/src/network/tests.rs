@@ -28,14 +28,14 @@ use crate::{
     },
 };
 use palisade_audit::{ConnectionVerdict, ReadError, Reader, Record, RetentionPolicy, Sync};
+use palisade_egress_protocol::{
+    Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, MAX_EGRESS_MESSAGE, Tunnel,
+    host::{Host, HostName, Target},
+};
 use palisade_plan::{
     BUILD_ID,
     codec::{self, MAX_DESCRIPTORS},
-    egress::{
-        Asked, ConnectionResult, EgressReply, EgressRequest, EgressVerdict, Listener,
-        MAX_EGRESS_MESSAGE, Tunnel,
-    },
-    host::{Host, HostName, Target},
+    listeners::Listener,
 };
 use palisade_policy::{Profile, Scene};
 use palisade_protocol::{

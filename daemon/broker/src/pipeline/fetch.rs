@@ -13,7 +13,9 @@ use crate::{
     network::rooms::EgressRooms,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use palisade_plan::fetch::{FetchedPage, MAX_PAGE, PageContent, PageFailure, PageRequest};
+use palisade_egress_protocol::fetch::{
+    FetchedPage, MAX_PAGE, PageContent, PageFailure, PageRequest,
+};
 use palisade_protocol::{ErrorCode, WireError};
 use serde_json::{Value, json};
 use untrusted::Mark;

@@ -5,7 +5,7 @@ use super::{
     schema,
 };
 use crate::base::task::{ParsedArguments, Task, invalid};
-use palisade_plan::fetch::{MAX_PAGE, MAX_URL, PageFormat, PageRequest};
+use palisade_egress_protocol::fetch::{MAX_PAGE, MAX_URL, PageFormat, PageRequest};
 use palisade_protocol::{
     AuditOperation, Call, PermissionClass, ToolSpec, WireError,
     arguments::{self as wire, WebFormat},

@@ -4,7 +4,7 @@
 use super::error::CeilingError;
 use crate::{
     Network,
-    egress::{INWARD_SOCKETS, MAX_DIRECT_PORTS, can_be_direct},
+    listeners::{INWARD_SOCKETS, MAX_DIRECT_PORTS, can_be_direct},
 };
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

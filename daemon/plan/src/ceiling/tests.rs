@@ -431,7 +431,7 @@ fn a_socket_of_the_host_is_neither_palisades_own_nor_a_users() {
 #[test]
 fn sockets_into_a_session_need_a_network_of_its_own_and_are_bounded() {
     let over = |wanted, most| Err(CeilingError::Over { limit: "inward sockets", wanted, most });
-    let most = crate::egress::INWARD_SOCKETS;
+    let most = crate::listeners::INWARD_SOCKETS;
     let inward =
         |network: Network, inward| check(|plan| (plan.network, plan.inward) = (network, inward));
     assert_eq!(inward(Network::Domains(vec![80]), most), Ok(()));

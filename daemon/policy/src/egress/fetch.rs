@@ -3,8 +3,8 @@
 
 use super::{EgressDecision, EgressPolicy, wanted_entry};
 use crate::net::host::is_this_host;
-use palisade_plan::{
-    egress::{Tunnel, WebRequest},
+use palisade_egress_protocol::{
+    Tunnel, WebRequest,
     host::{Host, Target},
 };
 
@@ -58,8 +58,10 @@ pub(crate) fn wanted_fetch(target: &Target) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{decided, load, policy, target};
-    use super::*;
+    use super::{
+        super::tests::{decided, load, policy, target},
+        *,
+    };
     use crate::diff;
 
     const BASE: &str = "[net]\nmode = \"domains\"\nallow = [\"packages.example\"]\n\

@@ -28,7 +28,7 @@ pub(super) const VARIABLES: [(&str, &str); 12] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_plan::egress::PROXY_PORT;
+    use palisade_plan::listeners::PROXY_PORT;
 
     #[test]
     fn the_proxy_is_where_the_session_has_its_listener() {

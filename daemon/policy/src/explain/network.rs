@@ -6,11 +6,11 @@ use crate::{
     egress::{fetch::wanted_fetch, wanted_entry},
     net::{NetMode, host::is_this_host},
 };
-use palisade_plan::{
-    Layer,
-    egress::{THIS_HOST, Tunnel, can_be_direct},
+use palisade_egress_protocol::{
+    THIS_HOST, Tunnel,
     host::{Host, HostName, Target},
 };
+use palisade_plan::{Layer, listeners::can_be_direct};
 use palisade_protocol::Denial;
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,10 +1,8 @@
 //! The accesses of a command, and the needs that follow from them.
 
 use crate::access::PathAccess;
-use palisade_plan::{
-    host::Target,
-    record::{Right, TargetKind},
-};
+use palisade_egress_protocol::host::Target;
+use palisade_plan::record::{Right, TargetKind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,

@@ -12,7 +12,7 @@ use crate::{
         entry::{HostEntry, Hosts, WEB_PORTS},
     },
 };
-use palisade_plan::host::{Host, Target};
+use palisade_egress_protocol::host::{Host, Target};
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 /// The factor between the measured memory or processes and the limit.

@@ -1,10 +1,11 @@
 //! An entry of `net.allow` or `net.deny`: hosts, by name or by address, and a port. Pure: no I/O.
 
 use crate::keys::noun;
-use palisade_plan::{
-    egress::{NamedAddresses, SYNTHETIC, SYNTHETIC_BITS, THIS_HOST, Tunnel},
+use palisade_egress_protocol::{
+    NamedAddresses, THIS_HOST, Tunnel,
     host::{Host, HostName, Target},
 };
+use palisade_plan::listeners::{SYNTHETIC, SYNTHETIC_BITS};
 use serde::{Deserialize, Serialize};
 use std::{fmt, net::IpAddr};
 

@@ -7,7 +7,8 @@ use crate::{
     keys::{noun, text},
     source::WithOrigin,
 };
-use palisade_plan::{ceiling, egress::THIS_HOST, host::Host};
+use palisade_egress_protocol::{THIS_HOST, host::Host};
+use palisade_plan::ceiling;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::Path};
 use toml::Spanned;

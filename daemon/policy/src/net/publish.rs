@@ -73,7 +73,7 @@ mod tests {
         .unwrap();
         assert_eq!(mine.published_ports(), [3000, 8000]);
         let plan = mine.plan(&examples::scene()).unwrap();
-        assert_eq!(plan.inward, palisade_plan::egress::INWARD_SOCKETS);
+        assert_eq!(plan.inward, palisade_plan::listeners::INWARD_SOCKETS);
         let policy = mine.egress().unwrap();
         assert_eq!(policy.ports(), [80, 443]);
         assert_eq!(policy.published(), [3000, 8000]);

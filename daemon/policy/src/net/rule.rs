@@ -3,7 +3,7 @@
 
 use super::entry::HostEntry;
 use crate::keys::{noun, text};
-use palisade_plan::{egress::WebRequest, host::Target};
+use palisade_egress_protocol::{WebRequest, host::Target};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use toml::Spanned;

@@ -18,7 +18,7 @@ use crate::{
     source::WithOrigin,
     written::List,
 };
-use palisade_plan::egress::MAX_DIRECT_PORTS;
+use palisade_plan::listeners::MAX_DIRECT_PORTS;
 use toml::Spanned;
 
 /// Returns the network settings of a file, combined with those that it extends.

@@ -13,7 +13,7 @@ use crate::{
     source::WithOrigin,
     written::List,
 };
-use palisade_plan::egress::{MAX_PUBLISHED, can_be_direct};
+use palisade_plan::listeners::{MAX_PUBLISHED, can_be_direct};
 use std::fmt::Display;
 
 const PORTS: &str = "net.host.ports";

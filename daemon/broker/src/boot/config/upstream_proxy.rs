@@ -1,6 +1,6 @@
 //! The HTTP proxy of the operator's network, as it is configured. Pure: no I/O.
 
-use palisade_plan::host::{Host, HostName, Target};
+use palisade_egress_protocol::host::{Host, HostName, Target};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, str::FromStr};
 

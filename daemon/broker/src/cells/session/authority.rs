@@ -3,11 +3,8 @@
 //! cell, which trusts it, and an egress room that is started later can go on with it. The key is in
 //! memory only. Runs in the broker.
 
-use palisade_plan::{
-    authority::{AUTHORITY_NAME, Authority},
-    egress::{AuthorityKey, HostCredential},
-    host::HostName,
-};
+use palisade_egress_protocol::{AuthorityKey, HostCredential, host::HostName};
+use palisade_plan::authority::{AUTHORITY_NAME, Authority};
 use palisade_policy::EgressPolicy;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, GeneralSubtree, IsCa, KeyPair,

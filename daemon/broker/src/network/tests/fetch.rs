@@ -1,8 +1,8 @@
 //! Pages: from the call to the room and back.
 
 use super::*;
-use palisade_plan::{
-    egress::WebRequest,
+use palisade_egress_protocol::{
+    WebRequest,
     fetch::{FetchedPage, PageContent, PageFailure, PageFormat, PageRequest},
 };
 

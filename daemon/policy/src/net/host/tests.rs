@@ -1,10 +1,10 @@
 use super::*;
 use crate::{Act, Decision, EgressDecision, Profile, ProfileSet, Source, diff, examples, explain};
-use palisade_plan::{
-    Network,
-    egress::Tunnel,
+use palisade_egress_protocol::{
+    Tunnel,
     host::{HostName, Target},
 };
+use palisade_plan::Network;
 
 fn text(net: &str) -> String {
     format!(

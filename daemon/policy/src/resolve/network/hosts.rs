@@ -14,7 +14,7 @@ use crate::{
     source::WithOrigin,
     written::List,
 };
-use palisade_plan::egress::can_be_direct;
+use palisade_plan::listeners::can_be_direct;
 
 pub(super) const ALLOW: &str = "net.allow";
 pub(super) const FETCH: &str = "net.fetch";

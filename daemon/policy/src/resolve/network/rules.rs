@@ -12,7 +12,7 @@ use crate::{
     },
     source::WithOrigin,
 };
-use palisade_plan::egress::can_be_direct;
+use palisade_plan::listeners::can_be_direct;
 use toml::Spanned;
 
 const HOST: &str = "net.rule.host";

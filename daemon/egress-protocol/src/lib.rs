@@ -4,39 +4,24 @@
 //! A session's listeners are made in its own network namespace, so a connection belongs to the
 //! session by the listener that accepted it.
 
+#![forbid(unsafe_code)]
+
+pub mod fetch;
+pub mod host;
+
 use crate::{
     fetch::{FetchedPage, PageFailure, PageRequest},
     host::{HostName, Target},
-    launcher::SessionNumber,
 };
 use bincode::{Decode, Encode};
+use palisade_plan::{launcher::SessionNumber, listeners::Listener};
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
 };
 
 /// Most bytes of a message.
 pub const MAX_EGRESS_MESSAGE: usize = 16 * 1024;
-
-/// The port of the proxy on a session's loopback: HTTP, `CONNECT` and SOCKS5.
-pub const PROXY_PORT: u16 = 61_080;
-
-/// The port of the name server on a session's loopback.
-pub const NAMES_PORT: u16 = 53;
-
-/// The first of the addresses that stand for names: 198.18.0.0/15, which is reserved for tests of
-/// networks and in use nowhere else. Each session's namespace delivers all of it to its own
-/// listeners.
-pub const SYNTHETIC: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-
-/// Returns `true` if an address is synthetic: it stands for a name.
-#[must_use]
-pub const fn is_synthetic(address: Ipv4Addr) -> bool {
-    (address.to_bits() ^ SYNTHETIC.to_bits()) >> (32 - SYNTHETIC_BITS as u32) == 0
-}
-
-/// The number of leading bits that all synthetic addresses have in common.
-pub const SYNTHETIC_BITS: u8 = 15;
 
 /// Most names of a session that get a synthetic address; no address is used twice.
 pub const MAX_SYNTHETIC: usize = 4096;
@@ -47,49 +32,6 @@ pub const THIS_HOST: &str = "host.palisade.internal";
 
 /// The port in a question about a lookup, which is for no port.
 pub const LOOKUP_PORT: u16 = 0;
-
-/// Most ports of a session with a listener for synthetic addresses.
-pub const MAX_DIRECT_PORTS: usize = 12;
-
-/// Most published ports of a session.
-pub const MAX_PUBLISHED: usize = 4;
-
-/// The sockets that a session with published ports has for connections into it: so many can be open
-/// at once.
-pub const INWARD_SOCKETS: u8 = 16;
-
-/// A socket of a session. Those in its own network namespace are made by its cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Listener {
-    /// TCP on 127.0.0.1, port [`PROXY_PORT`].
-    Proxy,
-    /// UDP on 127.0.0.1, port [`NAMES_PORT`].
-    NamesUdp,
-    /// TCP on 127.0.0.1, port [`NAMES_PORT`].
-    NamesTcp,
-    /// TCP on this port of every address, for connections to synthetic addresses.
-    Direct(u16),
-    /// TCP, neither bound nor connected, for one connection into the session at a time.
-    Inward,
-    /// TCP on 127.0.0.1 of the host, made by the broker. Connections to it are carried to this port
-    /// of the session's loopback.
-    Published(u16),
-}
-
-/// Returns the listeners of a session with these direct ports, in the order in which the cell makes
-/// them and sends their descriptors.
-#[must_use]
-pub fn listeners(direct: &[u16]) -> Vec<Listener> {
-    let fixed = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp];
-    fixed.into_iter().chain(direct.iter().copied().map(Listener::Direct)).collect()
-}
-
-/// Returns `true` if a port can have a listener for synthetic addresses. The names listener and the
-/// proxy of a session have ports of their own.
-#[must_use]
-pub const fn can_be_direct(port: u16) -> bool {
-    !matches!(port, 0 | NAMES_PORT | PROXY_PORT)
-}
 
 /// The limits of a session's network use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -116,7 +58,7 @@ pub struct NamedAddresses {
 pub enum EgressRequest {
     /// Starts the conversation. Sent once, first.
     Hello {
-        /// The broker's [`crate::BUILD_ID`].
+        /// The broker's [`palisade_plan::BUILD_ID`].
         build_id: String,
         /// The operator's HTTP proxy, through which every connection to another host is made; `None`:
         /// the room connects by itself.
@@ -273,7 +215,7 @@ pub const MAX_REQUEST_PATH: usize = 8 * 1024;
 pub enum EgressReply {
     /// The answer to `Hello`.
     Welcome {
-        /// The egress room's [`crate::BUILD_ID`].
+        /// The egress room's [`palisade_plan::BUILD_ID`].
         build_id: String,
     },
     /// Asks whether a program may connect to a place. The connection waits for the answer.
@@ -367,33 +309,4 @@ pub struct ConnectionResult {
     pub server_name: Option<HostName>,
     /// The reason why the connection failed or was cut off; `None` if it ended by itself.
     pub failure: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::MAX_DESCRIPTORS;
-
-    #[test]
-    fn the_synthetic_addresses_are_one_range() {
-        for (address, synthetic) in [
-            ([198, 17, 255, 255], false),
-            ([198, 18, 0, 0], true),
-            ([198, 19, 255, 255], true),
-            ([198, 20, 0, 0], false),
-            ([127, 0, 0, 1], false),
-        ] {
-            assert_eq!(is_synthetic(address.into()), synthetic, "{address:?}");
-        }
-    }
-
-    #[test]
-    fn all_listeners_fit_in_one_message() {
-        let most: Vec<u16> = (1..).take(MAX_DIRECT_PORTS).collect();
-        let listeners = listeners(&most);
-        let all = listeners.len() + usize::from(INWARD_SOCKETS) + MAX_PUBLISHED;
-        assert!(all <= MAX_DESCRIPTORS, "{all}");
-        let first = [Listener::Proxy, Listener::NamesUdp, Listener::NamesTcp, Listener::Direct(1)];
-        assert_eq!(listeners[..4], first);
-    }
 }

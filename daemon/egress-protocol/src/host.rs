@@ -156,7 +156,7 @@ impl fmt::Display for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec;
+    use palisade_plan::codec;
 
     #[test]
     fn a_name_has_one_form() {
