@@ -55,7 +55,7 @@ pub struct McpOptions {
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
     /// Ask the person who uses the agent for approval, in the agent's own client (elicitation). Only where
-    /// the profile has handlers.agent_client, and nothing can be lost
+    /// the profile has `handlers.agent_client`, and nothing can be lost
     #[arg(long)]
     pub elicit: bool,
     /// Serve over HTTP instead, at a loopback address and port (127.0.0.1:3000) or the path of a Unix socket
