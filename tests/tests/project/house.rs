@@ -107,7 +107,7 @@ const SEES: [(&str, &[&str]); 19] = [
 /// The most lines of code, without tests, comments and blank lines, of what runs with privilege:
 /// the launcher, the programs that it starts, and what both take from the broker.
 const PRIVILEGED: [(&str, usize); 4] = [
-    ("daemon/launcher/", 3300),
+    ("daemon/launcher/", 3320),
     ("daemon/plan/", 4550),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
