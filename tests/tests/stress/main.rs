@@ -5,6 +5,7 @@ mod chaos;
 mod crowd;
 mod exhaustion;
 mod floods;
+mod hostile;
 mod lifecycle;
 mod load;
 mod retention;
