@@ -17,7 +17,7 @@ pub enum Role {
     /// A runner for which the workspace is mounted read-only, as is everything else of the host
     /// that the session may write.
     Reader,
-    /// Tries each namespace and reports which are available, for the launcher's [`Facts`].
+    /// Tries each namespace and reports which are available, for the launcher's [`Facts`](crate::Facts).
     Trial,
     /// A runner for one program, whose changes of the workspace are held back until they are
     /// committed or discarded.
@@ -80,7 +80,7 @@ pub struct Root {
     pub proc: ProcView,
     /// The name servers that programs find.
     pub name_servers: NameServers,
-    /// The authority of inspected hosts, for [`TRUSTED_CERTIFICATES`].
+    /// The authority of inspected hosts, for [its file](crate::authority::TRUSTED_CERTIFICATES).
     pub authority: Option<Authority>,
 }
 
