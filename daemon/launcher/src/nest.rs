@@ -104,7 +104,7 @@ pub(crate) fn enter(options: &Options) -> Result<LauncherRole, LauncherError> {
         }
     };
     hierarchy::share_v1_roots();
-    let mut privilege = privilege::settle(options.claim)?;
+    let mut privilege = privilege::establish(options.claim)?;
     if !privilege.privileged && privilege.user_namespace.is_yes() && has_covered_proc() {
         privilege.pid_namespaces = Found::No(COVERED_PROC.to_owned());
     }

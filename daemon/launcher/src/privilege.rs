@@ -89,8 +89,8 @@ impl Privilege {
         }
     }
 
-    /// Returns the identity with which its cells begin.
-    pub(crate) fn cells_begin(&self) -> StartIdentity {
+    /// Returns the identity with which the processes of cells start.
+    pub(crate) fn cell_start_identity(&self) -> StartIdentity {
         match (self.privileged, nix::unistd::geteuid().is_root()) {
             (true, false) => StartIdentity::AsRoot,
             (true, true) | (false, _) => StartIdentity::AsLauncher,
@@ -114,7 +114,7 @@ pub enum PrivilegeError {
 
 /// Determines the privilege, enters a user namespace if there is none, and gives up what is not
 /// needed. Called first, before any message is read.
-pub(crate) fn settle(claim: Claim) -> Result<Privilege, PrivilegeError> {
+pub(crate) fn establish(claim: Claim) -> Result<Privilege, PrivilegeError> {
     let missing = missing(&caps::read(None, CapSet::Effective)?);
     let root = nix::unistd::geteuid().is_root();
     let privilege = match (claim, missing) {

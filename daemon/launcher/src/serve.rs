@@ -112,7 +112,7 @@ fn serve(
     // Not earlier: a process that is not dumpable can not write its own id maps either.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| LauncherError::Kernel("undumpable", e))?;
-    let spawner = Spawner::new(cell, privilege.cells_begin())?;
+    let spawner = Spawner::new(cell, privilege.cell_start_identity())?;
     let (spawner, trial) = facts::begin(privilege, spawner)?;
     // While the trial runs. A launcher of one broker is about to be asked for a session. If this
     // fails, the request for the session tries again and reports why.
@@ -230,7 +230,8 @@ impl Launcher {
             }
             // Starting processes ahead takes longer than a new session should wait, so the session
             // goes first.
-            let wanted = self.blank.is_none() || self.sessions.values().any(Session::lacks_spare);
+            let wanted = self.blank.is_none()
+                || self.sessions.values().any(Session::needs_transaction_process);
             let idle = wanted
                 && self.start_ahead == StartAhead::Always
                 && attempt == Attempt::Worthwhile
@@ -249,7 +250,7 @@ impl Launcher {
                 self.stores.collect();
             }
             for number in woken.sessions {
-                self.look_after(number, broker)?;
+                self.handle_session_event(number, broker)?;
             }
             if woken.broker {
                 let Some((request, fds)) = broker.receive_or_bare::<Request>()? else {
@@ -288,10 +289,11 @@ impl Launcher {
     /// while there is nothing else to do. If that fails now, the request that needs them reports
     /// why.
     fn prepare_ahead(&mut self) -> Attempt {
-        let made = match self.sessions.values_mut().find(|session| session.lacks_spare()) {
-            Some(session) => session.refill(&self.spawner).is_ok(),
-            None => self.make_blank().map(|blank| self.blank = Some(blank)).is_ok(),
-        };
+        let made =
+            match self.sessions.values_mut().find(|session| session.needs_transaction_process()) {
+                Some(session) => session.refill(&self.spawner).is_ok(),
+                None => self.make_blank().map(|blank| self.blank = Some(blank)).is_ok(),
+            };
         if made { Attempt::Worthwhile } else { Attempt::Failed }
     }
 

@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Returns `true` if the next transaction would have to wait for a process.
-    pub(crate) fn lacks_spare(&self) -> bool {
+    pub(crate) fn needs_transaction_process(&self) -> bool {
         self.asked == RequestedRunners::Transactions && self.spare.is_none() && !self.over
     }
 

@@ -31,6 +31,7 @@ mod namespace;
 mod path;
 mod receipt;
 mod step;
+mod steps;
 
 pub use cover::Cover;
 pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS, OverlayFacts};
@@ -48,8 +49,9 @@ pub use path::Path;
 pub use receipt::{Absent, CellReceipt, DirectoryIdentity, HeldLimit, HeldNetwork, TreePlace};
 pub use step::{
     DEVICES, Identity, MountRights, MountsBelow, NameServers, NoiseOverlays, Overlay, ProcView,
-    RESOLV_CONF, Resource, Rlimit, Role, Root, Runs, Step, StepError, Store, Tcp, steps, watch,
+    RESOLV_CONF, Resource, Rlimit, Role, Root, Runs, Step, Store, Tcp,
 };
+pub use steps::{StepError, steps, watch};
 
 /// Identifies the build. Processes of different builds refuse to talk to each other.
 pub const BUILD_ID: &str = env!("PALISADE_BUILD_ID");

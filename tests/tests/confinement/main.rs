@@ -12,6 +12,7 @@ mod identity;
 mod layers;
 mod leaks;
 mod listeners;
+mod namespace_layers;
 mod neighbours;
 mod network;
 mod paths;

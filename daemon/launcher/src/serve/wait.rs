@@ -55,7 +55,7 @@ impl Launcher {
     }
 
     /// Handles an event of a session's processes.
-    pub(super) fn look_after(
+    pub(super) fn handle_session_event(
         &mut self,
         number: SessionNumber,
         broker: &Datagrams,
