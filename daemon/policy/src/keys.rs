@@ -21,6 +21,7 @@ use crate::{
     modes::ModeSettings,
     net::{NetText, host::HostText, publish::PublishText, rule::HostRuleText},
     rules::Rule,
+    toml_text::KnownKeys,
     tools::ToolSettings,
     transactions::Transactions,
     who::Who,
@@ -124,35 +125,13 @@ pub(crate) fn find(path: &str) -> Option<&'static Key> {
     keys().find(|key| key.path == path)
 }
 
-/// Returns `true` if a path names a section: there is a key below it.
-pub(crate) fn is_section(path: &str) -> bool {
-    keys().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
-}
-
-/// Suggests what was meant by an unknown key.
-pub(crate) fn suggestion(path: &str) -> String {
-    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let of = |key: &&'static Key| {
-        key.path.rsplit_once('.').map_or("", |(section, _)| section) == section
-    };
-    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
-    let sections = keys().filter_map(|key| key.path.split_once('.')).map(|(name, _)| name);
-    let sections = sections.filter(|_| section.is_empty());
-    let siblings = keys().filter(of).map(|key| last(key.path)).chain(sections);
-    if let Some(near) = nearest(name, siblings) {
-        return format!("did you mean `{near}`?");
+/// Returns the keys and sections that a profile may have.
+pub(crate) fn known() -> KnownKeys {
+    KnownKeys {
+        paths: keys().map(|key| key.path).collect(),
+        lists: &["rules", "diagnostics", "who", "net.rule"],
+        once_or_lists: &["who"],
     }
-    if let Some(elsewhere) = keys().find(|key| last(key.path) == name) {
-        let (section, _) = elsewhere.path.rsplit_once('.').unwrap_or(("the top", ""));
-        return match elsewhere.path.contains('.') {
-            true => format!("`{name}` is a key of [{section}]"),
-            false => format!("`{name}` belongs at the top, before any section"),
-        };
-    }
-    let known: Vec<_> = keys().filter(of).map(|key| last(key.path)).collect();
-    let place =
-        if section.is_empty() { "at the top".to_owned() } else { format!("in [{section}]") };
-    format!("the keys {place} are {}", known.join(", "))
 }
 
 /// Returns the candidate nearest to a word, if any is near enough.
@@ -198,7 +177,7 @@ mod tests {
             ("fs.ask", "`ask` belongs at the top, before any section"),
             ("who.shoesize", "the keys in [who] are uid, gid, unit"),
         ] {
-            assert_eq!(suggestion(typed), meant_, "{typed}");
+            assert_eq!(known().suggestion(typed), meant_, "{typed}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Every key of the configuration file. The loader refuses other keys, `--dump-config` shows each
 //! of these, and the documentation is checked against them. Pure: no I/O.
 
-use palisade_policy::nearest;
+use palisade_policy::KnownKeys;
 
 /// A key of the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,34 +77,9 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     at_start("logs.export"),
 ];
 
-/// Finds a key by its path.
-pub(crate) fn find(path: &str) -> Option<&'static ConfigKey> {
-    KEYS.iter().find(|key| key.path == path)
-}
-
-/// Returns `true` if a path names a section: there is a key below it.
-pub(super) fn is_section(path: &str) -> bool {
-    KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
-}
-
-/// Suggests what was meant by an unknown key.
-pub(super) fn suggestion(path: &str) -> String {
-    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let within =
-        |key: &&ConfigKey| key.path.rsplit_once('.').map_or("", |(before, _)| before) == section;
-    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
-    let siblings: Vec<_> = KEYS.iter().filter(within).map(|key| last(key.path)).collect();
-    let sections = KEYS
-        .iter()
-        .filter_map(|key| key.path.split_once('.'))
-        .map(|(outer, _)| outer)
-        .filter(|_| section.is_empty());
-    if let Some(near) = nearest(name, siblings.iter().copied().chain(sections)) {
-        return format!("did you mean `{near}`?");
-    }
-    let place =
-        if section.is_empty() { "at the top level".to_owned() } else { format!("in [{section}]") };
-    format!("known keys {place}: {}", siblings.join(", "))
+/// Returns the keys that a configuration file may have.
+pub(super) fn known() -> KnownKeys {
+    KnownKeys { paths: KEYS.iter().map(|key| key.path).collect(), lists: &[], once_or_lists: &[] }
 }
 
 #[cfg(test)]
