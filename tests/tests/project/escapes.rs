@@ -64,6 +64,9 @@ fn every_case_is_there_once_with_a_test_or_a_reason() {
     let rows = rows();
     let numbers: BTreeSet<u32> = rows.iter().map(|(number, _, _)| *number).collect();
     assert_eq!(numbers.len(), rows.len(), "a number is used twice");
+    let readme = include_str!("../../../README.md");
+    let counted = format!("maps {} attacks", rows.len());
+    assert!(readme.contains(&counted), "the README does not say: {counted}");
     let wanted: Vec<u32> = (1..=126).chain([133, 134]).chain(139..=142).collect();
     for case in wanted {
         let found: Vec<_> = rows.iter().filter(|(number, _, _)| *number == case).collect();

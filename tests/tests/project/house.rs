@@ -134,7 +134,7 @@ const SEES: [(&str, &[&str]); 23] = [
 /// the launcher, the programs that it starts until they are confined, and what both take from the
 /// broker.
 const PRIVILEGED: [(&str, usize); 6] = [
-    ("daemon/launcher/", 3320),
+    ("daemon/launcher/", 3330),
     ("daemon/cell-setup/", 4280),
     ("daemon/workspace/", 650),
     ("daemon/plan/", 4200),
