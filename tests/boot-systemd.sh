@@ -59,6 +59,12 @@ inside() {
     mount -t tmpfs tmpfs "$below"
     mkdir "$below"/{upper,work,root}
     root=$below/root
+    # What daemons of the host have left is not there. Whiteouts, for it is in use on the host:
+    # deleting it in the overlay would race with what they add and delete meanwhile.
+    mkdir -p "$below"/upper/{etc,var/lib}
+    for state in etc/palisade var/lib/palisade{,-launcher,-proof}; do
+        mknod "$below/upper/$state" c 0 0
+    done
     mount -t overlay overlay -o "lowerdir=/,upperdir=$below/upper,workdir=$below/work" "$root"
     mount -t proc proc "$root/proc"
     mount -t sysfs -o ro sysfs "$root/sys"
@@ -97,8 +103,6 @@ inside() {
     : >"$root/etc/fstab"
     # By this, images of containers keep packages from starting what they install.
     rm -f "$root/usr/sbin/policy-rc.d"
-    # What a daemon of the host has left.
-    rm -rf "$root"/etc/palisade "$root"/var/lib/palisade*
     hostname palisade-boot
     cd "$root"
     mkdir .old
@@ -134,7 +138,7 @@ touch "$below/go"
 up() {
     nsenter --target "$1" --all --root --wd systemctl is-active --quiet multi-user.target 2>/dev/null
 }
-for _ in {1..1200}; do
+for _ in {1..6000}; do
     kill -0 "$child" 2>/dev/null || { echo 'systemd did not start' >&2; exit 1; }
     if [ "$(cat "/proc/$systemd/comm" 2>/dev/null)" = systemd ] && up "$systemd"; then
         echo "ready $systemd"
@@ -144,5 +148,5 @@ for _ in {1..1200}; do
     fi
     sleep 0.05
 done
-echo 'systemd is not up after a minute' >&2
+echo 'systemd is not up after five minutes' >&2
 exit 1
