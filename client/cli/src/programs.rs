@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     ffi::OsString,
     os::unix::process::CommandExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
@@ -144,12 +144,20 @@ pub(crate) async fn detach(arguments: &[OsString]) -> Result<Detached, Failure> 
     Ok(Detached { answer, child })
 }
 
+/// Returns the path of a program that comes with Palisade, or says how to get it.
+pub(crate) fn find_companion(name: &str) -> Result<PathBuf, Failure> {
+    companion(name).map_err(|missing| {
+        let hint = format!("build it (cargo build -p {name}), or install Palisade's package");
+        Failure::new(missing.to_string(), hint)
+    })
+}
+
 /// Becomes a program that comes with Palisade. Returns only if that fails.
 #[allow(clippy::disallowed_methods, reason = "a program of the same installation")]
 pub(crate) fn exec_companion(name: &str, arguments: &[OsString]) -> Failure {
-    let program = match companion(name) {
+    let program = match find_companion(name) {
         Ok(program) => program,
-        Err(missing) => return Failure::new(missing.to_string(), "build or install it"),
+        Err(failure) => return failure,
     };
     let error = Command::new(&program).args(arguments).exec();
     let message = format!("can not start {}: {error}", program.display());
@@ -174,4 +182,15 @@ pub(crate) async fn edit(file: &Path, terminal: &Terminal) -> Result<(), String>
         .map_err(|error| format!("can not start the editor {program}: {error}; set $EDITOR"))?;
     let status = child.wait().await.map_err(|error| format!("{program}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("the editor failed ({status})")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_comes_with_the_command_that_builds_it() {
+        let failure = format!("{:?}", find_companion("palisade-nothing").unwrap_err());
+        assert!(failure.contains("cargo build -p palisade-nothing"), "{failure}");
+    }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
+        // An agent would only say that its server did not start.
+        programs::find_companion("palisade-mcp")?;
         let setup = self.agent.setup(&self.server()?)?;
         if self.write {
             write(&setup)
