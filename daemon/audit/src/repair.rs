@@ -10,7 +10,7 @@ use crate::{
     record::{HeadFault, Kind, Repair, TornEnd},
 };
 use serde::Deserialize;
-use std::{fs::File, io, os::unix::fs::FileExt as _};
+use std::{collections::HashSet, fs::File, io, os::unix::fs::FileExt as _};
 
 /// The number of bytes that are read at first to find the last line.
 const CHUNK: u64 = 64 << 10;
@@ -110,8 +110,9 @@ fn unfinished(directory: &Directory, name: &str, end: u64) -> Result<Vec<String>
     File::open(&path)
         .and_then(|file| file.read_exact_at(&mut bytes, end - size))
         .map_err(failed("read", &path))?;
-    let mut calls = Vec::new();
-    for line in bytes.split(|byte| *byte == b'\n') {
+    let (mut calls, mut ended) = (Vec::new(), HashSet::new());
+    // From the end back to the start of the last run, which is usually near.
+    for line in bytes.rsplit(|byte| *byte == b'\n') {
         // The kind is near the start of a line, so most other lines need not be parsed.
         let begin = line.get(..line.len().min(BEGINNING)).unwrap_or_default();
         let tells = |kind: &str| begin.windows(kind.len()).any(|part| part == kind.as_bytes());
@@ -119,14 +120,17 @@ fn unfinished(directory: &Directory, name: &str, end: u64) -> Result<Vec<String>
             continue;
         }
         match serde_json::from_slice::<CallFields>(line) {
-            Ok(CallFields { kind: Kind::Start, .. }) => calls.clear(),
-            Ok(CallFields { kind: Kind::Call, call_id: Some(id) }) => calls.push(id),
+            Ok(CallFields { kind: Kind::Start, .. }) => break,
             Ok(CallFields { kind: Kind::Result, call_id: Some(id) }) => {
-                calls.retain(|call| *call != id)
+                ended.insert(id);
+            }
+            Ok(CallFields { kind: Kind::Call, call_id: Some(id) }) if !ended.contains(&id) => {
+                calls.push(id);
             }
             Ok(_) | Err(_) => {}
         }
     }
+    calls.reverse();
     Ok(calls)
 }
 
