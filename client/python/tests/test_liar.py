@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 import palisade
-from palisade import approvals, link, sessions
+from palisade import approvals, link, methods
 from palisade.limits import MAX_FRAME
 
 WELCOME = {"kind": "welcome", "version": 1, "server": "liar 1", "capabilities": []}
@@ -243,7 +243,7 @@ class Liar(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(palisade.TooLarge):
             await self.visit(pour, lambda session: session.output("x", limit=most), stored)
         with (
-            mock.patch.object(sessions, "MAX_ENTRIES", most),
+            mock.patch.object(methods, "MAX_ENTRIES", most),
             self.assertRaises(palisade.TooLarge),
         ):
             await self.visit(page, lambda session: session.list())
