@@ -43,8 +43,11 @@ class Blocking(place.Test):
             self.assertEqual("".join(chunk.text for chunk in stream), "three\n")
             self.assertEqual(stream.result.exit_code, 3)
             job = session.start("echo job")
-            self.assertEqual(job.wait()[1], "job\n")
+            status, printed = job.wait()
+            self.assertEqual((str(status), printed), ("job 1: ended, exit 0: echo job", "job\n"))
             self.assertEqual(session.bash("exit 4").exit_code, 4)
+        with self.assertRaisesRegex(palisade.Disconnected, "the session was closed"):
+            session.read("a")
 
     def test_several_threads_share_a_session(self) -> None:
         with self.opening() as session:

@@ -19,7 +19,13 @@ from palisade.limits import MAX_FRAME
 
 WELCOME = {"kind": "welcome", "version": 1, "server": "liar 1", "capabilities": []}
 RECEIPT: dict[str, Any] = {}
-OPENED = {"kind": "opened", "session": "s", "workspace": "/w", "receipt": RECEIPT, "limits": {}}
+OPENED = {
+    "kind": "opened",
+    "session": "s",
+    "workspace": "/w",
+    "receipt": RECEIPT,
+    "limits": {"max_timeout_ms": 600_000},
+}
 RESULT = {
     "kind": "result",
     "call_id": "c",

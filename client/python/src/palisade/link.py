@@ -249,6 +249,7 @@ class Link(asyncio.Protocol):
 
     async def finish(self) -> None:
         """Sends nothing more, and waits until the daemon has closed its side too."""
+        self._end(lambda: Disconnected("the session was closed; open a new one"))
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
         await asyncio.shield(self._closed)

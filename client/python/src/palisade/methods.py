@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import builtins
 import dataclasses
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,8 @@ MAX_ENTRIES = 1_000_000
 class SessionMethods(ABC):
     """What an open session and one that is opened by its first use have in common.
 
-    The file methods raise an `OSError`, as Python's own would.
+    The file methods raise an `OSError`, as Python's own would. They may take as long as the profile
+    allows.
     """
 
     @abstractmethod
@@ -85,7 +87,8 @@ class SessionMethods(ABC):
     async def read(self, path: Path, *, limit: int = READ_LIMIT) -> bytes:
         """Returns the contents of a file. One with more than `limit` bytes raises `TooLarge`."""
         session = await self._ready()
-        call = session.call("read_file", {"path": decode.to_path(path), "encoding": "raw"})
+        arguments = {"path": decode.to_path(path), "encoding": "raw"}
+        call = session.call("read_file", arguments, timeout=math.inf)
         content = bytearray()
 
         def keep(stream: str, data: bytes) -> None:
@@ -264,7 +267,9 @@ class SessionMethods(ABC):
         self, tool: str, arguments: dict[str, Any], input: bytes | str | None = None
     ) -> Result:
         session = await self._ready()
-        return (await session.call(tool, arguments, input=input)).check()
+        # Whoever has less time cancels the task.
+        call = session.call(tool, arguments, input=input, timeout=math.inf)
+        return (await call).check()
 
 
 def command_arguments(

@@ -420,6 +420,11 @@ class JobStatus:
     #: Whether there is more output to read already.
     more: bool
 
+    def __str__(self) -> str:
+        end = "" if self.exit_code is None else f", exit {self.exit_code}"
+        notes = _error_lines(self.error, is_about_command=True)
+        return "\n".join([f"job {self.job}: {self.state}{end}: {self.command}", *notes])
+
     @property
     def has_ended(self) -> bool:
         """Whether the job has ended."""
