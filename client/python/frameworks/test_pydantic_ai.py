@@ -43,7 +43,9 @@ class Suite(WorkspaceBackendSuite):
             # Last, it deletes a file of mode 000. Undo keeps what is deleted, and can not read it.
             request.applymarker(pytest.mark.xfail(raises=palisade.OutsidePolicy, strict=True))
         if name == "test_cancellation_stops_foreground_work":
-            # It waits for a file of a running command. Effects are seen when they are committed.
+            # It waits for a file of a running command, and then looks for its process by number.
+            # Effects are seen when they are committed, and each command has numbers of its own.
+            # `test_cancelling_the_task_ends_the_tree` of the package looks from outside instead.
             request.applymarker(pytest.mark.xfail(strict=True))
             fail_after = anyio.fail_after
             monkeypatch.setattr(anyio, "fail_after", lambda _: fail_after(5))

@@ -30,6 +30,10 @@ class Approvals(place.Test):
             found = {one.path.rpartition("/")[2]: one.effect for one in result.changes.changes}
             self.assertEqual(found, {"kept": "deleted", "made": "created"})
             self.assertIn("+new", result.changes.diff or "")
+            shown = str(result.changes)
+            self.assertRegex(shown, r"deleted .*kept \(2 bytes\)")
+            self.assertIn("[not committed; the workspace is unchanged]", shown)
+            self.assertIn("<pre>", result.changes._repr_html_())
             self.assertTrue((self.workspace / "kept").exists())
             # The control, with a key: it is made, and only once.
             for _ in range(2):
@@ -137,6 +141,8 @@ class Approvals(place.Test):
         place.put("PALISADE_SOCKET", str(socket))
         async with palisade.session(self.workspace) as session:
             self.assertFalse(session.client.is_private)
+            # Client and daemon are of one release.
+            self.assertEqual(session.client.server.split()[-1], palisade.__version__)
             status = await session.client.status()
             self.assertIn("workspace", status["profiles"])
         with self.assertRaises(palisade.ConnectError):
@@ -145,6 +151,17 @@ class Approvals(place.Test):
         self._set("PALISADE_DAEMON", "/nonexistent/palisaded")
         with self.assertRaises(palisade.DaemonNotStarted):
             await palisade.Client.embedded()
+
+    async def test_a_daemon_that_ends_at_its_start_says_so(self) -> None:
+        daemon = self.directory / "palisaded"
+        daemon.write_text("#!/bin/sh\nexit 3\n")
+        daemon.chmod(0o755)
+        before = place.descriptors()
+        self._set("PALISADE_DAEMON", str(daemon))
+        for opening in (self.opening(), self.opening(approver=lambda _: True)):
+            with self.assertRaisesRegex(palisade.DaemonNotStarted, "at its start, with status 3"):
+                await opening.open()
+        await place.settled(lambda: place.descriptors() <= before)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,18 @@ from typing import Any
 from unittest import mock
 
 import palisade
-from palisade import approvals, link, sessions
+from palisade import approvals, link, methods
 from palisade.limits import MAX_FRAME
 
 WELCOME = {"kind": "welcome", "version": 1, "server": "liar 1", "capabilities": []}
 RECEIPT: dict[str, Any] = {}
-OPENED = {"kind": "opened", "session": "s", "workspace": "/w", "receipt": RECEIPT, "limits": {}}
+OPENED = {
+    "kind": "opened",
+    "session": "s",
+    "workspace": "/w",
+    "receipt": RECEIPT,
+    "limits": {"max_timeout_ms": 600_000},
+}
 RESULT = {
     "kind": "result",
     "call_id": "c",
@@ -243,7 +249,7 @@ class Liar(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(palisade.TooLarge):
             await self.visit(pour, lambda session: session.output("x", limit=most), stored)
         with (
-            mock.patch.object(sessions, "MAX_ENTRIES", most),
+            mock.patch.object(methods, "MAX_ENTRIES", most),
             self.assertRaises(palisade.TooLarge),
         ):
             await self.visit(page, lambda session: session.list())

@@ -13,11 +13,12 @@ The same with `with` and without `await` for programs that have no event loop.
 
 from . import errors
 from .approvals import Answer, ApprovalRequest, Approver, approve_with, approver
-from .blocking import BlockingJob, BlockingSession
+from .blocking import BlockingJob, BlockingSession, BlockingStream
 from .call import Call
 from .client import Client, Token
 from .errors import *  # noqa: F403 (every error has its place here)
 from .jobs import Job
+from .methods import EXEC_LIMIT
 from .on_demand import OnDemandSession
 from .opening import Opening, run, session
 from .results import (
@@ -34,7 +35,7 @@ from .results import (
     Result,
     Stat,
 )
-from .sessions import EXEC_LIMIT, Resumed, Session, resume
+from .sessions import Resumed, Session, resume
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "Approver",
     "BlockingJob",
     "BlockingSession",
+    "BlockingStream",
     "Call",
     "Change",
     "ChangeSet",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextvars
 import functools
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from .call import Call
 from .client import Token
 from .jobs import Job
-from .results import Chunk
+from .results import Chunk, Result
 from .sessions import Session
 
 T = TypeVar("T")
@@ -100,6 +102,64 @@ def _job_method(
     return blocking
 
 
+def _job_starter(
+    method: Callable[Concatenate[Session, P], Awaitable[Job]],
+) -> Callable[Concatenate[BlockingSession, P], BlockingJob]:
+    start = _session_method(method)
+
+    @functools.wraps(method)
+    def blocking(self: BlockingSession, /, *args: P.args, **kwargs: P.kwargs) -> BlockingJob:
+        return BlockingJob(self._portal, start(self, *args, **kwargs))
+
+    return blocking
+
+
+def _streamer(
+    method: Callable[Concatenate[Session, P], Call],
+) -> Callable[Concatenate[BlockingSession, P], BlockingStream]:
+    def stream(self: BlockingSession, /, *args: P.args, **kwargs: P.kwargs) -> BlockingStream:
+        """Runs a command and yields its output while it runs. The options are those of `bash`."""
+        return BlockingStream(self._portal, method(self._session, *args, **kwargs))
+
+    return stream
+
+
+class BlockingStream(Iterator[Chunk]):
+    """The output of a command while it runs. Afterwards, `result` is the command's result.
+
+    Leaving the loop early ends the command.
+    """
+
+    def __init__(self, portal: Portal, call: Call) -> None:
+        self._call = call
+        self._chunks = _chunks(portal, call)
+
+    def __next__(self) -> Chunk:
+        return next(self._chunks)
+
+    def close(self) -> None:
+        """Ends the command, if it still runs."""
+        self._chunks.close()
+
+    @property
+    def result(self) -> Result:
+        """The result, once the command has ended."""
+        return self._call.result
+
+
+def _chunks(portal: Portal, call: Call) -> Generator[Chunk, None, None]:
+    chunks = aiter(call)
+    try:
+        while (chunk := portal.run(_next(chunks))) is not None:
+            yield chunk
+    finally:
+        if portal.is_current:
+            # The stream was left behind, and is collected as garbage in this thread.
+            portal.spawn(_close(chunks))
+        else:
+            portal.run(_close(chunks))
+
+
 class BlockingJob:
     """A job, for programs without an event loop. See `Job`."""
 
@@ -107,6 +167,9 @@ class BlockingJob:
         self._portal = portal
         self._job = job
         self.id = job.id
+
+    def __repr__(self) -> str:
+        return repr(self._job)
 
     output = _job_method(Job.output)
     status = _job_method(Job.status)
@@ -163,22 +226,17 @@ class BlockingSession:
         """What resumes the session; `None` if it ends with its connection."""
         return self._session.token
 
-    def start(self, command: str | Sequence[str], **options: Any) -> BlockingJob:
-        """Starts a command in the background. The options are those of `Session.start`."""
-        return BlockingJob(self._portal, self._portal.run(self._session.start(command, **options)))
+    start = _job_starter(Session.start)
+    stream = _streamer(Session.bash)
 
-    def stream(self, command: str | Sequence[str], **options: Any) -> Iterator[Chunk]:
-        """Runs a command and yields its output while it runs. The options are those of `bash`."""
-        chunks = aiter(self._session.bash(command, **options))
-        try:
-            while (chunk := self._portal.run(_next(chunks))) is not None:
-                yield chunk
-        finally:
-            if self._portal.is_current:
-                # The stream was left behind, and is collected as garbage in this thread.
-                self._portal.spawn(_close(chunks))
-            else:
-                self._portal.run(_close(chunks))
+    def resume(self) -> tuple[BlockingSession, builtins.list[Result]]:
+        """Continues the session on a new connection, and waits for the calls without an answer."""
+        return self._portal.run(_resume(self))
+
+
+async def _resume(blocking: BlockingSession) -> tuple[BlockingSession, list[Result]]:
+    session, calls = await blocking._session.resume()
+    return BlockingSession(blocking._portal, session), [await call for call in calls]
 
 
 async def _next(chunks: Any) -> Chunk | None:

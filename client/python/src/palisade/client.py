@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import decode, locate
-from .errors import ConnectError, DaemonStuck, Disconnected, Error, NotResumable, describe_errno
-from .link import Link, News
+from .errors import (
+    ConnectError,
+    DaemonNotStarted,
+    DaemonStuck,
+    Disconnected,
+    Error,
+    NotResumable,
+    describe_errno,
+)
+from .link import Link, News, running_loop
 
 #: For how many seconds a private daemon may take to end by itself.
 _GRACE = 10.0
@@ -34,7 +42,7 @@ class Client:
 
     def __init__(self, link: Link, welcome: dict[str, Any], path: str | None) -> None:
         self._link = link
-        self._loop = asyncio.get_running_loop()
+        self._loop = running_loop()
         self._process: subprocess.Popen[bytes] | None = None
         self._path = path
         #: The daemon's name and release.
@@ -66,6 +74,7 @@ class Client:
     async def _embed(
         cls, arguments: Sequence[str], news: News | None
     ) -> tuple[Client, Link | None]:
+        running_loop()
         started = locate.start(arguments, with_operator=news is not None)
         operator = None
         try:
@@ -83,10 +92,12 @@ class Client:
             if operator is not None:
                 await operator.greet(_name())
             client = cls(link, welcome, None)
-        except BaseException:
+        except BaseException as error:
             link.abort()
             if operator is not None:
                 operator.abort()
+            if isinstance(error, Disconnected):
+                raise await _not_started(started.process) from error
             _reap(started.process)
             raise
         client._process = started.process
@@ -163,7 +174,7 @@ class Client:
 
 async def dial(path: str, news: News | None = None) -> tuple[Link, dict[str, Any]]:
     """Connects to a socket and greets the daemon."""
-    loop = asyncio.get_running_loop()
+    loop = running_loop()
     try:
         _, link = await loop.create_unix_connection(lambda: Link(news), path)
     except OSError as error:
@@ -211,6 +222,19 @@ async def _ended(process: subprocess.Popen[bytes]) -> None:
         loop.remove_reader(descriptor)
         os.close(descriptor)
     process.wait()
+
+
+async def _not_started(process: subprocess.Popen[bytes]) -> Error:
+    """Returns the error of a private daemon that hung up instead of greeting."""
+    try:
+        await asyncio.wait_for(_ended(process), _GRACE)
+    except (TimeoutError, asyncio.TimeoutError):
+        process.kill()
+        process.wait()
+    return DaemonNotStarted(
+        f"the private daemon ended at its start, with status {process.returncode}; "
+        "its messages on standard error say why, and `palisade doctor` what this host lacks"
+    )
 
 
 _reaped: list[subprocess.Popen[bytes]] = []

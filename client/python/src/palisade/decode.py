@@ -21,6 +21,8 @@ def member(fields: Object, key: str, kind: type[T]) -> T:
     value = fields.get(key)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ProtocolError(_misfit(key, kind, value))
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ProtocolError(f"the daemon's answer is not understood: {key!r} has over 64 bits")
     return value
 
 
@@ -86,7 +88,10 @@ def optional_path(fields: Object, key: str) -> str | None:
 
 def to_path(value: Path) -> str | dict[str, str]:
     """Returns the JSON form of a path."""
-    raw = os.fsencode(value)
+    try:
+        raw = os.fsencode(value)
+    except UnicodeEncodeError as error:
+        raise ArgumentsError(f"a path can not be written as bytes: {error}") from error
     if b"\0" in raw:
         raise ArgumentsError(f"a path can not contain a NUL byte: {value!r}")
     try:

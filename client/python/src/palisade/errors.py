@@ -42,6 +42,10 @@ class ArgumentsError(Error, ValueError):
     """The arguments have no form in the protocol, or are larger than a message may be."""
 
 
+class EventLoopError(Error, RuntimeError):
+    """No event loop of asyncio is running, or the session belongs to another one."""
+
+
 class NotResumable(Error):
     """The session ends with its connection, so it can not be resumed."""
 
@@ -437,6 +441,7 @@ __all__ = [
     "Denied",
     "Disconnected",
     "Error",
+    "EventLoopError",
     "FetchFailed",
     "FileSystem",
     "Forbidden",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from . import decode
-from .errors import ArgumentsError, Disconnected, Error, ProtocolError
+from .errors import ArgumentsError, Disconnected, Error, EventLoopError, ProtocolError
 from .limits import MAX_CALLS_IN_FLIGHT, MAX_CHUNK, MAX_FRAME, VERSION
 
 #: The number of pieces of output that may wait for a slow reader.
@@ -27,6 +27,17 @@ Sink = Callable[[str, bytes], None]
 #: Takes the events that belong to no call of this connection.
 News = Callable[[str, "dict[str, Any]"], None]
 _Answer = Union["dict[str, Any]", Error]
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Returns the event loop of this thread, which must be one of asyncio's."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise EventLoopError(
+            "no event loop of asyncio is running here; use the blocking form "
+            "(`with palisade.session(...)`), under trio in a thread of its own"
+        ) from None
 
 
 class Pending:
@@ -59,7 +70,7 @@ class Link(asyncio.Protocol):
     """The connection. All methods are for the thread of its event loop."""
 
     def __init__(self, news: News | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = running_loop()
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._pending: dict[int, Pending] = {}
@@ -199,12 +210,14 @@ class Link(asyncio.Protocol):
 
     async def ask(self, method: str, params: dict[str, Any] | None, kind: str) -> dict[str, Any]:
         """Sends a request and waits for an answer of this kind."""
+        self.check_loop()
         await self.writable()
         pending = self._submit(method, params, None, is_call=False)
         return await pending.reply(kind)
 
     async def start_call(self, params: dict[str, Any], sink: Sink | None, data: bytes) -> Pending:
         """Makes a call, once fewer than 64 are under way. Short attachments follow at once."""
+        self.check_loop()
         await self._take_slot()
         try:
             await self.writable()
@@ -236,6 +249,7 @@ class Link(asyncio.Protocol):
 
     async def finish(self) -> None:
         """Sends nothing more, and waits until the daemon has closed its side too."""
+        self._end(lambda: Disconnected("the session was closed; open a new one"))
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
         await asyncio.shield(self._closed)
@@ -257,6 +271,14 @@ class Link(asyncio.Protocol):
     def ended(self) -> Error:
         """Returns the reason that the connection ended."""
         return Disconnected("the connection is open") if self._ending is None else self._ending()
+
+    def check_loop(self) -> None:
+        """Raises if the connection belongs to another event loop than the running one."""
+        if running_loop() is not self._loop:
+            raise EventLoopError(
+                "the session belongs to another event loop; open a session in each, or use the "
+                "blocking form (`with palisade.session(...)`), which any thread may use"
+            )
 
     async def writable(self) -> None:
         """Waits until the socket takes more."""

@@ -63,6 +63,15 @@ class Change:
             source=decode.optional_path(fields, "from"),
         )
 
+    def __str__(self) -> str:
+        text = f"{self.effect} {self.path}"
+        if self.source is not None:
+            text += f" (from {self.source})"
+        if self.entries is not None and self.entries > 1:
+            return f"{text} ({self.entries} entries)"
+        size = self.size_before if self.effect == "deleted" else self.size
+        return f"{text} ({size} bytes)"
+
 
 @dataclass(frozen=True)
 class ChangeSet:
@@ -84,6 +93,15 @@ class ChangeSet:
             more=decode.optional(fields, "more_effects", int) or 0,
             diff=decode.optional(fields, "diff", str),
         )
+
+    def __str__(self) -> str:
+        lines = [str(change) for change in self.changes]
+        lines += [f"[{self.more} more changes]"] if self.more else []
+        lines += [] if self.committed else ["[not committed; the workspace is unchanged]"]
+        return "\n".join([*lines, self.diff] if self.diff else lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True)
@@ -401,6 +419,11 @@ class JobStatus:
     cursor: int
     #: Whether there is more output to read already.
     more: bool
+
+    def __str__(self) -> str:
+        end = "" if self.exit_code is None else f", exit {self.exit_code}"
+        notes = _error_lines(self.error, is_about_command=True)
+        return "\n".join([f"job {self.job}: {self.state}{end}: {self.command}", *notes])
 
     @property
     def has_ended(self) -> bool:

@@ -30,8 +30,11 @@ class PalisadeShell:
 
     async def _one(self, line: str, timeout: float | None) -> ShellCommandOutput:
         result = await self._session.bash(line, timeout=timeout)
-        ended = ShellCallOutcome("timeout" if result.timed_out else "exit", result.exit_code)
-        told = "" if result.error is None or result.exit_code is not None else result.why()
+        # A command that ended well is denied nevertheless, if its changes are not approved.
+        error = None if isinstance(result.error, palisade.CommandFailed) else result.error
+        code = result.exit_code if error is None else error.exit_status
+        told = "" if error is None else result.why()
+        ended = ShellCallOutcome("timeout" if result.timed_out else "exit", code)
         return ShellCommandOutput(result.stdout, result.stderr + told, ended, line)
 
 
