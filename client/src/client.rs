@@ -7,8 +7,9 @@ use crate::{
     news::NewsReceiver,
 };
 use palisade_protocol::{
-    CallId, Hello, OutputPage, OutputQuery, Reply, Request, SessionId, Status, Subscribe, ToolName,
-    ToolSpec, ToolsQuery, UndoQuery, UndoRecords, Welcome, limits::VERSION,
+    CallId, CallRecords, Hello, OutputPage, OutputQuery, RecordQuery, Reply, Request, SessionId,
+    Status, Subscribe, ToolName, ToolSpec, ToolsQuery, UndoQuery, UndoRecords, Welcome,
+    limits::VERSION,
 };
 use std::{
     io,
@@ -230,6 +231,19 @@ impl Client {
     pub async fn undo_records(&self, query: UndoQuery) -> Result<UndoRecords, Error> {
         let Reply::UndoRecords(records) = self.ask(Request::UndoRecords(query)).await? else {
             return Err(unexpected("undo_records"));
+        };
+        Ok(records)
+    }
+
+    /// Returns the audit records of one of this user's calls: of the one whose id has a prefix, or of
+    /// the newest.
+    ///
+    /// # Errors
+    /// `not_found` if this user made no such call, `invalid_request` if several calls have the prefix.
+    pub async fn records(&self, prefix: Option<CallId>) -> Result<CallRecords, Error> {
+        let query = RecordQuery { prefix };
+        let Reply::Records(records) = self.ask(Request::Records(query)).await? else {
+            return Err(unexpected("records"));
         };
         Ok(records)
     }

@@ -9,8 +9,9 @@ use crate::{
     news::NewsReceiver,
 };
 use palisade_protocol::{
-    Abort, Answered, CallId, ConnectionInfo, Forget, Forgotten, Grant, GrantId, HandlerId, Kill,
-    Overview, Question, Reply, Request, Revoke, SessionId, Subscribe, Welcome,
+    Abort, Answered, CallId, CallRecords, ConnectionInfo, Forget, Forgotten, Grant, GrantId,
+    HandlerId, Kill, Overview, Question, RecordQuery, Reply, Request, Revoke, Scope, ScopeHistory,
+    ScopeQuery, SessionId, Subscribe, Welcome,
 };
 use std::{path::Path, sync::Arc};
 use tokio::{net::UnixStream, sync::Mutex};
@@ -139,6 +140,23 @@ impl Operator {
         Ok(grants.grants)
     }
 
+    /// Counts the approval requests of the last week that each scope would have covered, of the same
+    /// user, profile and tool as the waiting one.
+    ///
+    /// # Errors
+    /// `stale_approval` or `not_found` if the request does not wait any more.
+    pub async fn scope_history(
+        &self,
+        question: &Question,
+        scopes: Vec<Scope>,
+    ) -> Result<ScopeHistory, Error> {
+        let query = ScopeQuery { question: question.question.clone(), scopes };
+        let Reply::ScopeHistory(history) = self.ask(Request::ScopeHistory(query)).await? else {
+            return Err(unexpected("scope_history"));
+        };
+        Ok(history)
+    }
+
     /// Deletes a remembered approval.
     ///
     /// # Errors
@@ -184,6 +202,19 @@ impl Operator {
             return Err(unexpected("connections"));
         };
         Ok(listed.connections)
+    }
+
+    /// Returns the audit records of a call of any user: of the one whose id has a prefix, or of the
+    /// newest.
+    ///
+    /// # Errors
+    /// `not_found` if there is no such call, `forbidden` if this operator may not observe.
+    pub async fn records(&self, prefix: Option<CallId>) -> Result<CallRecords, Error> {
+        let query = RecordQuery { prefix };
+        let Reply::Records(records) = self.ask(Request::Records(query)).await? else {
+            return Err(unexpected("records"));
+        };
+        Ok(records)
     }
 
     /// Ends a call; its agent gets a result that says it was cancelled.

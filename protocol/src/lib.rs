@@ -21,6 +21,7 @@ mod overview;
 mod provider;
 mod question;
 mod receipt;
+mod records;
 mod reply;
 mod request;
 mod result;
@@ -33,9 +34,9 @@ pub use bytes::{Bytes, JsonText, RawPath};
 pub use error::{ErrorClass, ErrorCode, WireError};
 pub use names::{CallId, GrantId, HandlerId, NameError, QuestionId, SessionId, ToolName};
 pub use operator::{
-    Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, Modified, Part,
-    PathScope, Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope, Subscribe,
-    Until, Withhold,
+    Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, LossScope, Modified,
+    Part, PathScope, Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope,
+    ScopeHistory, ScopeQuery, ScopeUse, Subscribe, Until, Withhold,
 };
 pub use overview::{
     CallOverview, CallStage, Forget, Forgotten, KeptOverview, Kill, Overview, SessionOverview,
@@ -51,6 +52,7 @@ pub use question::{
 pub use receipt::{
     Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt, SeccompReceipt,
 };
+pub use records::{CallRecords, RecordQuery};
 pub use reply::{
     BatchResults, ConnectionInfo, Connections, Event, JobInfo, Jobs, LayerStatus, Opened,
     OutputPage, RecordsStatus, Reply, Resumed, ServerMessage, SessionLimits, SessionStatus, Status,

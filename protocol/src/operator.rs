@@ -149,6 +149,8 @@ pub enum Scope {
     CommandPrefix(CommandPrefix),
     /// Calls of a file tool on this path, or on a path below it.
     Path(PathScope),
+    /// Changes of commands whose losses are all like these, and which undo keeps.
+    Losses(LossScope),
 }
 
 /// The first words of a command.
@@ -166,6 +168,56 @@ pub struct CommandPrefix {
 pub struct PathScope {
     /// The absolute path.
     pub path: RawPath,
+}
+
+/// Losses of commands: below a path, of some kinds, by some programs. Whatever else needs approval
+/// is not covered: a plant, a conflict, a loss that undo does not keep, one inside a git repository.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LossScope {
+    /// The absolute path of a directory in the workspace. Every loss must be there or below.
+    pub path: RawPath,
+    /// The kinds of change that may lose something, as `effect` of a change set names them; an
+    /// empty list means all.
+    #[serde(default, deserialize_with = "object::list")]
+    pub kinds: Vec<String>,
+    /// The programs that the command may start; an empty list means all.
+    #[serde(default, deserialize_with = "object::list")]
+    pub programs: Vec<String>,
+}
+
+/// Asks how many earlier approval requests some scopes would have covered.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScopeQuery {
+    /// The id of a waiting approval request. Earlier ones of the same user, profile and tool are
+    /// counted.
+    pub question: QuestionId,
+    /// The scopes.
+    #[serde(deserialize_with = "object::list")]
+    pub scopes: Vec<Scope>,
+}
+
+/// The reply to `ScopeHistory`: earlier approval requests that scopes would have covered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScopeHistory {
+    /// The time that the counts cover, back from now.
+    pub period_ms: u64,
+    /// The number of comparable approval requests in that time.
+    pub requests: u64,
+    /// The counts of each scope, in the order of the query.
+    pub scopes: Vec<ScopeUse>,
+}
+
+/// The number of earlier approval requests that a scope would have covered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScopeUse {
+    /// The number of requests that would not have been sent.
+    pub covered: u64,
+    /// The number of those that an approver denied.
+    pub denied: u64,
 }
 
 /// The time for which an approval is remembered.

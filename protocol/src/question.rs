@@ -39,10 +39,15 @@ pub struct Question {
     pub view: View,
     /// In an output review, the output that the agent would see.
     pub output: Option<String>,
-    /// The scopes for which an approval may be remembered: `exact_call`, `command_prefix`, `path`.
+    /// The scopes for which an approval may be remembered: `exact_call`, `command_prefix`, `path`;
+    /// in a review of effects `losses`.
     pub scopes: Vec<String>,
-    /// The first words of the command, in the form of a `command_prefix`.
+    /// The first words of the command, in the form of a `command_prefix`; in a review of effects
+    /// the programs that it started, if they are known.
     pub prefix: Vec<String>,
+    /// The longest time for which an approval may be remembered beyond the session.
+    #[serde(default)]
+    pub remember_ms: u64,
     /// The time left; without an answer the request is then denied.
     pub expires_in_ms: u64,
 }

@@ -1,10 +1,10 @@
 //! The daemon's replies and events.
 
 use crate::{
-    Answered, Approval, Bytes, CallEnded, CallId, CallResult, CallStarted, Denied, Forgotten,
-    Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided, Question,
-    QuestionOver, RawPath, Receipt, Registered, RequestId, SessionId, ToolSpec, UndoRecords,
-    WireError, table::replies,
+    Answered, Approval, Bytes, CallEnded, CallId, CallRecords, CallResult, CallStarted, Denied,
+    Forgotten, Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided,
+    Question, QuestionOver, RawPath, Receipt, Registered, RequestId, ScopeHistory, SessionId,
+    ToolSpec, UndoRecords, WireError, table::replies,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,10 @@ replies! {
         UndoRecords(UndoRecords) = "undo_records";
         /// The reply to `Connections`.
         Connections(Connections) = "connections";
+        /// The reply to `ScopeHistory`.
+        ScopeHistory(ScopeHistory) = "scope_history";
+        /// The reply to `Records`.
+        Records(CallRecords) = "records";
     }
 }
 

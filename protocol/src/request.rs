@@ -2,8 +2,8 @@
 
 use crate::{
     Abort, Answer, Bytes, CallId, Forget, InvokeOutput, InvokeProgress, InvokeResult, JsonText,
-    Kill, Provide, RawPath, Register, ReverseThinking, Revoke, SessionId, Subscribe, ToolName,
-    UndoQuery, Unprovide, check, object, table::requests,
+    Kill, Provide, RawPath, RecordQuery, Register, ReverseThinking, Revoke, ScopeQuery, SessionId,
+    Subscribe, ToolName, UndoQuery, Unprovide, check, object, table::requests,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,11 @@ requests! {
         UndoRecords(UndoQuery) = "undo_records", Agents, Any;
         /// Lists the open network connections of this peer's sessions.
         Connections = "connections", Observers, Any;
+        /// Counts the earlier approval requests that scopes would have covered.
+        ScopeHistory(ScopeQuery) = "scope_history", Operators(Right::Handle), Any,
+            check::operator::check_scope_query;
+        /// Reads the audit records of a call.
+        Records(RecordQuery) = "records", Observers, Any;
     }
 }
 

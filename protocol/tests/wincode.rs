@@ -27,7 +27,8 @@ wire! {
         Provide(Vec<ProvidedTool>), Unprovide(Vec<String>),
         InvokeProgress(u64, String, u64, Option<u64>), InvokeOutput(u64, String),
         InvokeResult(Box<InvokeResult>), Resume(Resume), Batch(Vec<Call>), Jobs, Overview,
-        Kill(String), Forget(Forget), UndoRecords(UndoQuery), Connections,
+        Kill(String), Forget(Forget), UndoRecords(UndoQuery), Connections, ScopeHistory(ScopeQuery),
+        Records(Option<String>),
     }
     struct UndoQuery { workspace: Option<Vec<u8>>, session: Option<String>, prefix: Option<String> }
     struct UndoRecords { records: Vec<UndoRecord>, more: u64 }
@@ -57,7 +58,11 @@ wire! {
     struct Replace { output: String, data: Option<String> }
     struct Part { without_deletions: bool, without: Vec<Vec<u8>> }
     struct Remember { scope: Scope, until: Until }
-    enum Scope { ExactCall, CommandPrefix(Vec<String>), Path(Vec<u8>) }
+    enum Scope { ExactCall, CommandPrefix(Vec<String>), Path(Vec<u8>), Losses(LossScope) }
+    struct LossScope { path: Vec<u8>, kinds: Vec<String>, programs: Vec<String> }
+    struct ScopeQuery { question: String, scopes: Vec<Scope> }
+    struct ScopeHistory { period_ms: u64, requests: u64, scopes: Vec<[u64; 2]> }
+    struct CallRecords { call_id: String, lines: Vec<String>, is_cut: bool }
     enum Until { Session, Ms(u64) }
     struct Thinking {
         assumptions: Vec<String>, failure_scenarios: Vec<String>, verdict: String, reason: String,
@@ -89,7 +94,7 @@ wire! {
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
         Overview(Box<Overview>), Forgotten([u64; 3]), UndoRecords(UndoRecords),
-        Connections(Vec<ConnectionInfo>),
+        Connections(Vec<ConnectionInfo>), ScopeHistory(ScopeHistory), Records(CallRecords),
     }
     struct ConnectionInfo {
         session: String, call_ids: Vec<String>, host: String, port: u16, asked: String, rule: String,
@@ -125,7 +130,8 @@ wire! {
         question: String, digest: String, review: Review, asker: Asker, call_id: String,
         tool: String, arguments: String, cwd: Vec<u8>, reason: Option<String>,
         reverse_thinking: Option<Thinking>, findings: Vec<Finding>, why: String, view: View,
-        output: Option<String>, scopes: Vec<String>, prefix: Vec<String>, expires_in_ms: u64,
+        output: Option<String>, scopes: Vec<String>, prefix: Vec<String>, remember_ms: u64,
+        expires_in_ms: u64,
     }
     struct Asker {
         uid: u32, pid: u32, unit: Option<String>, session: String, profile: String,

@@ -201,10 +201,18 @@ fn operator(sandbox: &Sandbox, daemon: &Daemon, mode: Mode) -> Operator {
     })
 }
 
-/// Returns a profile with these settings in its `handlers` section.
+/// Returns a profile with these settings in its `handlers` section. If the text has a section
+/// `remember`, that replaces the default profile's.
 #[must_use]
 pub fn handlers(text: &str) -> String {
-    profile_with(&[("[tools]\n", &format!("[handlers]\n{text}\n\n[tools]\n"))])
+    let own = format!("[handlers]\n{text}\n\n[tools]\n");
+    let profile = profile_with(&[("[tools]\n", &own)]);
+    if !text.contains("[remember]") {
+        return profile;
+    }
+    let (head, rest) = profile.split_once("[remember]").expect("the default profile's section");
+    let (_, rest) = rest.split_once("\n\n").expect("it ends");
+    format!("{head}{rest}")
 }
 
 /// Returns calls that destroy the file `f`, one of each kind of tool.

@@ -7,6 +7,7 @@ mod desk;
 mod judge;
 pub(crate) mod own;
 mod person;
+mod scopes;
 mod signals;
 pub(crate) mod terminal;
 

@@ -4,12 +4,14 @@ mod archive;
 mod describe;
 mod export;
 mod find;
+mod records;
 mod show;
 mod stats;
 mod tail;
 mod verify;
 
 pub(crate) use find::find;
+pub(crate) use records::{RecordsOfCall, records};
 
 use crate::{failure::Failure, paint::harmless, print};
 use clap::{Args, Subcommand};
@@ -82,6 +84,11 @@ impl Directory {
     /// Returns a reader of the log and its archives.
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
         Ok(Reader::with_archives(&self.find()?, self.archives.clone()))
+    }
+
+    /// Returns `true` if the user named the log's directory.
+    fn is_named(&self) -> bool {
+        self.dir.is_some()
     }
 
     /// Returns the log's directory, which must exist.

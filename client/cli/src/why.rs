@@ -2,7 +2,7 @@
 //! and what would allow it. With `--trace` the call runs again under a recorder.
 
 use crate::{
-    audit::{Directory, find, read},
+    audit::{Directory, RecordsOfCall, records},
     call::id::{self, CallSelector, short},
     exit::TOOL,
     failure::Failure,
@@ -11,15 +11,16 @@ use crate::{
     profile::{self, Directories, Enforcement, Trace},
 };
 use clap::Args;
-use palisade_audit::{CallResult, Filter, LayerDenial, Record};
+use palisade_audit::{CallResult, LayerDenial, Record};
 use serde_json::{Value, json};
 use std::mem;
 
 /// Explain what was refused to a call, why, and what would allow it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads the audit log, so no daemon needs to be running. Only refusals by Palisade that were recorded
-are shown; a program's own errors are in its output.
+Reads your own audit log, and asks the running daemon: it sends you the records of your own calls, and
+an operator those of all calls. Only refusals by Palisade that were recorded are shown; a program's own
+errors are in its output.
 
 Refusals of a profile that is only observed are marked as such. For a call that became a job, the
 job's refusals are shown once the job has ended.
@@ -58,14 +59,10 @@ impl Why {
         if self.trace {
             return print::failure_as_json(self.trace().await, self.json);
         }
-        let call_id = find(&self.directory, &self.call_id)?;
-        let mut reader = self.directory.reader()?;
-        let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
-        let mut found = CallRecords::default();
-        read(&mut reader, &filter, |sighted| {
-            found.take(sighted.entry.record);
-            Ok(())
-        })?;
+        let RecordsOfCall { call_id, records, .. } =
+            records(&self.directory, &self.call_id).await?;
+        let mut found = CallRecords { called: !records.is_empty(), ..CallRecords::default() };
+        records.into_iter().for_each(|record| found.take(record));
         let (denials, observed) = (&found.denials, &found.observed);
         if self.json {
             let message = found.result.as_ref().and_then(|result| result.message.as_ref());
@@ -162,7 +159,6 @@ struct CallRecords {
 
 impl CallRecords {
     fn take(&mut self, record: Record) {
-        self.called = true;
         let (denials, observed) = match record {
             Record::Result(mut result) => {
                 let told = (mem::take(&mut result.denials), mem::take(&mut result.observed));

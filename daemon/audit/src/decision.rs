@@ -38,6 +38,45 @@ pub struct Question {
     pub deadline_ms: u64,
     /// The content that the approvers were shown.
     pub shown: RequestContent,
+    /// The parts that a remembered approval is compared with. `None` in records of daemons that did
+    /// not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<RequestKey>,
+}
+
+/// The parts of an approval request that a remembered approval is compared with. Each is absent if
+/// it is unknown, if it does not apply, or if it is too long for a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestKey {
+    /// The user whose call it was.
+    pub uid: u32,
+    /// The name of the session's profile.
+    pub profile: String,
+    /// The tool's name.
+    pub tool: String,
+    /// Digest of the tool, its arguments and its directory.
+    pub exact: Hash,
+    /// The commands that need approval, word by word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<Vec<Vec<CleanText>>>,
+    /// The paths that a file tool would change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<CleanText>>,
+    /// The losses of a command, if nothing else of it needs approval and undo keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub losses: Option<Vec<LostPath>>,
+    /// The programs that the command started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<Vec<CleanText>>,
+}
+
+/// A loss of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostPath {
+    /// The path.
+    pub path: CleanText,
+    /// The kind of effect: `deleted`, `replaced` and so on.
+    pub effect: String,
 }
 
 /// The content that an approval request showed, bounded and without secrets.

@@ -45,6 +45,7 @@ mod record;
 mod redact;
 mod repair;
 mod retention;
+mod scan;
 mod source;
 mod stats;
 mod time;
@@ -60,7 +61,8 @@ pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
 pub use connection::{Connection, ConnectionAlarm, ConnectionVerdict, Count};
 pub use decision::{
-    Answer, Decision, DecisionMaker, Grant, GrantAct, Question, RequestContent, Review,
+    Answer, Decision, DecisionMaker, Grant, GrantAct, LostPath, Question, RequestContent,
+    RequestKey, Review,
 };
 pub use diagnose::{BadRecord, TamperKind};
 pub use effects::{CommittedEffect, Effects};
@@ -81,6 +83,7 @@ pub use record::{
 };
 pub use redact::REDACTED;
 pub use retention::{LogVolume, RetentionPolicy, RetentionReport};
+pub use scan::{ScanBounds, scan};
 pub use stats::Stats;
 pub use time::Timestamp;
 pub use verify::{ArchiveFault, ChainReport, Verification, VerifyOptions, verify, verify_with};

@@ -319,6 +319,16 @@ pub(crate) mod tests {
                     targets: to.clone(),
                     output: Some(Digest { bytes: 1, sha256: digest }),
                 },
+                key: Some(RequestKey {
+                    uid: 7,
+                    profile: "workspace".to_owned(),
+                    tool: "bash".to_owned(),
+                    exact: digest,
+                    commands: Some(vec![to.clone()]),
+                    paths: None,
+                    losses: None,
+                    programs: Some(to.clone()),
+                }),
                 handlers: to,
                 deadline_ms: 5,
             })

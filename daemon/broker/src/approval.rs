@@ -8,9 +8,11 @@
 pub(crate) mod answer;
 mod changes;
 pub(crate) mod connection;
+pub(crate) mod coverage;
 pub(crate) mod desk;
 pub(crate) mod effects;
 pub(crate) mod grants;
+mod history;
 pub(crate) mod inquiry;
 mod open;
 pub(crate) mod poll;

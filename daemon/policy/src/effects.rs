@@ -12,6 +12,9 @@ use palisade_protocol::{Ask, ToolSpec};
 /// The kind of a finding that something outside the transaction changed the same path.
 pub const CONFLICT: &str = "conflict";
 
+/// The reason to ask about effects of which nothing but losses needs approval.
+pub const LOSSES_NEED_APPROVAL: &str = "transactions: losses need approval";
+
 /// Returns the number of files and directories that an effect covers.
 #[must_use]
 pub const fn entries_of(effect: &Effect) -> u64 {
@@ -49,7 +52,7 @@ pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts
     } else if has(PLANT) {
         "transactions: files that a program outside the sandbox would run or obey need approval"
     } else {
-        "transactions: losses need approval"
+        LOSSES_NEED_APPROVAL
     }
     .to_owned();
     Judgement::Ask(Question::new(name, rule, facts.findings.clone()))

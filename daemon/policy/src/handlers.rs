@@ -13,6 +13,9 @@ use palisade_protocol::Scope;
 use serde::Serialize;
 use std::num::NonZeroU64;
 
+/// The name of the scope of losses in approval requests.
+pub const LOSSES: &str = "losses";
+
 /// The profile sections `[handlers]` and `[remember]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Handlers {
@@ -45,8 +48,8 @@ section! {
 section! {
     /// The profile section `[remember]`.
     "remember." pub(crate) struct RememberSettings, written as RememberText {
-        /// what an approval may be remembered for: exactly that call, a command's first words, a
-        /// path
+        /// what an approval may be [remembered](approvals.md#remembering-an-approval) for: exactly
+        /// that call, a command's first words, a path, losses of commands that undo keeps
         scopes: Vec<Rememberable> = vec![Rememberable::Exact], Choosing("is not remembered in");
         /// how long beyond the session; 0 means not at all
         ms: u64 = 0, Smaller;
@@ -59,6 +62,15 @@ words! {
         Exact = "exact",
         Prefix = "prefix",
         Path = "path",
+        Losses = "losses",
+    }
+}
+
+impl RememberSettings {
+    /// Returns the settings without a time, if nothing is remembered.
+    fn consistent(self) -> Self {
+        let ms = if self.scopes.is_empty() { 0 } else { self.ms };
+        Self { ms, ..self }
     }
 }
 
@@ -66,7 +78,7 @@ impl Handlers {
     /// Returns the sections of two profiles that are combined.
     pub(crate) fn both(&self, other: &Self) -> Self {
         let waiting = self.waiting.both(&other.waiting);
-        Self { waiting, remember: self.remember.both(&other.remember) }
+        Self { waiting, remember: self.remember.both(&other.remember).consistent() }
     }
 
     /// Returns the sections of a file that extends a profile with these.
@@ -83,7 +95,7 @@ impl Handlers {
             let why = "is above 0, but remember.scopes is empty, so nothing is remembered";
             return Err(document.wrong("remember.ms", why, "leave it out"));
         }
-        Ok(Self { waiting, remember: own })
+        Ok(Self { waiting, remember: own.consistent() })
     }
 
     /// Returns how long an approval request waits for an answer, at most.
@@ -129,6 +141,7 @@ impl Handlers {
             Scope::ExactCall => Rememberable::Exact,
             Scope::CommandPrefix(_) => Rememberable::Prefix,
             Scope::Path(_) => Rememberable::Path,
+            Scope::Losses(_) => Rememberable::Losses,
         })
     }
 
@@ -139,6 +152,7 @@ impl Handlers {
             Rememberable::Exact => "exact_call",
             Rememberable::Prefix => "command_prefix",
             Rememberable::Path => "path",
+            Rememberable::Losses => LOSSES,
         };
         self.remember.scopes.iter().map(|kind| name(kind).to_owned()).collect()
     }

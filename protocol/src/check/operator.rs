@@ -3,8 +3,8 @@
 
 use super::{at_most, few, invalid};
 use crate::{
-    Answer, Decision, ErrorCode, Forget, Register, Remember, ReverseThinking, Scope, Until,
-    WireError,
+    Answer, Decision, ErrorCode, Forget, RawPath, Register, Remember, ReverseThinking, Scope,
+    ScopeQuery, Until, WireError,
     limits::{MAX_NAME, MAX_PATH, MAX_REASON, MAX_TIMEOUT_MS},
 };
 
@@ -108,7 +108,15 @@ pub(crate) fn check_answer(answer: &Answer) -> Result<(), WireError> {
 }
 
 fn check_remember(remember: &Remember) -> Result<(), WireError> {
-    match &remember.scope {
+    check_scope(&remember.scope)?;
+    match remember.until {
+        Until::Session => Ok(()),
+        Until::Ms(ms) => between("remember.until.ms", Some(ms)),
+    }
+}
+
+fn check_scope(scope: &Scope) -> Result<(), WireError> {
+    match scope {
         Scope::ExactCall => {}
         Scope::CommandPrefix(prefix) => {
             few("remember.scope.command_prefix.words", prefix.words.len())?;
@@ -119,27 +127,31 @@ fn check_remember(remember: &Remember) -> Result<(), WireError> {
                 ));
             }
         }
-        Scope::Path(scope) => {
-            let path = &scope.path.0;
-            let parts = path.split(|byte| *byte == b'/');
-            if path.first() != Some(&b'/') || path.contains(&0) || path.len() > MAX_PATH {
-                return Err(invalid(
-                    "`remember.scope.path.path` is not an absolute path".to_owned(),
-                    "take it from the approval request's `view`",
-                ));
-            }
-            if parts.into_iter().any(|part| part == b"..") {
-                return Err(invalid(
-                    "`remember.scope.path.path` has `..` in it".to_owned(),
-                    "take it from the approval request's `view`",
-                ));
-            }
+        Scope::Path(scope) => check_scope_path("remember.scope.path.path", &scope.path)?,
+        Scope::Losses(scope) => {
+            check_scope_path("remember.scope.losses.path", &scope.path)?;
+            few("remember.scope.losses.kinds", scope.kinds.len())?;
+            few("remember.scope.losses.programs", scope.programs.len())?;
         }
     }
-    match remember.until {
-        Until::Session => Ok(()),
-        Until::Ms(ms) => between("remember.until.ms", Some(ms)),
+    Ok(())
+}
+
+fn check_scope_path(what: &str, path: &RawPath) -> Result<(), WireError> {
+    let path = &path.0;
+    let hint = "take it from the approval request's `view`";
+    if path.first() != Some(&b'/') || path.contains(&0) || path.len() > MAX_PATH {
+        return Err(invalid(format!("`{what}` is not an absolute path"), hint));
     }
+    if path.split(|byte| *byte == b'/').any(|part| part == b"..") {
+        return Err(invalid(format!("`{what}` has `..` in it"), hint));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_scope_query(query: &ScopeQuery) -> Result<(), WireError> {
+    few("scopes", query.scopes.len())?;
+    query.scopes.iter().try_for_each(check_scope)
 }
 
 pub(crate) fn check_reverse_thinking(thinking: &ReverseThinking) -> Result<(), WireError> {
@@ -158,7 +170,7 @@ pub(crate) fn check_reverse_thinking(thinking: &ReverseThinking) -> Result<(), W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CommandPrefix, Deny, JsonText, Modified, PathScope, RawPath, Review};
+    use crate::{CommandPrefix, Deny, JsonText, LossScope, Modified, PathScope, Review};
 
     fn register() -> Register {
         Register {
@@ -181,6 +193,11 @@ mod tests {
 
     fn path(text: &str) -> Scope {
         Scope::Path(PathScope { path: RawPath::from(text) })
+    }
+
+    fn losses(text: &str) -> Scope {
+        let path = RawPath::from(text);
+        Scope::Losses(LossScope { path, kinds: Vec::new(), programs: Vec::new() })
     }
 
     fn words(words: &[&str]) -> Scope {
@@ -227,6 +244,7 @@ mod tests {
             answer(Decision::Approve, None),
             answer(Decision::Approve, remember(Scope::ExactCall, Until::Session)),
             answer(Decision::Approve, remember(path("/a/b"), Until::Ms(1))),
+            answer(Decision::Approve, remember(losses("/a/b"), Until::Ms(1))),
             answer(Decision::Approve, remember(words(&["git", "push"]), Until::Session)),
         ] {
             assert_eq!(check_answer(&good), Ok(()));
@@ -253,6 +271,10 @@ mod tests {
             (
                 answer(Decision::Approve, remember(path("/a/../b"), Until::Session)),
                 "`remember.scope.path.path` has `..` in it",
+            ),
+            (
+                answer(Decision::Approve, remember(losses("/a/../b"), Until::Session)),
+                "`remember.scope.losses.path` has `..` in it",
             ),
             (
                 answer(Decision::Approve, remember(Scope::ExactCall, Until::Ms(0))),

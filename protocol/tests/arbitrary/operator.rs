@@ -24,6 +24,11 @@ fn scope() -> impl Strategy<Value = Scope> {
         Just(Scope::ExactCall),
         texts().prop_map(|words| Scope::CommandPrefix(CommandPrefix { words })),
         path().prop_map(|path| Scope::Path(PathScope { path })),
+        (path(), texts(), texts()).prop_map(|(path, kinds, programs)| Scope::Losses(LossScope {
+            path,
+            kinds,
+            programs
+        })),
     ]
 }
 
@@ -73,6 +78,10 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(name()).prop_map(|session| Request::Subscribe(Subscribe { session })),
         name().prop_map(|session| Request::Abort(Abort { session })),
         Just(Request::Overview),
+        (name(), vec(scope(), 0..3)).prop_map(|(question, scopes)| {
+            Request::ScopeHistory(ScopeQuery { question, scopes })
+        }),
+        option::of(name()).prop_map(|prefix| Request::Records(RecordQuery { prefix })),
         name().prop_map(|call_id| Request::Kill(Kill { call_id })),
         any::<(Option<u32>, bool, bool, u64)>().prop_map(|(uid, spools, undo, older_than_ms)| {
             Request::Forget(Forget { uid, spools, undo, older_than_ms })
@@ -120,7 +129,7 @@ fn question() -> impl Strategy<Value = Question> {
         (name(), text(), review(), asker, name(), name()),
         (object(), path(), option::of(text()), option::of(thinking())),
         (vec(finding(), 0..3), text(), view(), option::of(text())),
-        (texts(), texts(), any::<u64>()),
+        (texts(), texts(), any::<u64>(), any::<u64>()),
     )
         .prop_map(|(ids, call, seen, rest)| Question {
             question: ids.0,
@@ -139,7 +148,8 @@ fn question() -> impl Strategy<Value = Question> {
             output: seen.3,
             scopes: rest.0,
             prefix: rest.1,
-            expires_in_ms: rest.2,
+            remember_ms: rest.2,
+            expires_in_ms: rest.3,
         })
 }
 
@@ -172,6 +182,16 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         }),
         vec(question(), 0..3).prop_map(|questions| Reply::Pending(Pending { questions })),
         vec(grant(), 0..3).prop_map(|grants| Reply::Grants(Grants { grants })),
+        (any::<[u64; 2]>(), vec(any::<[u64; 2]>(), 0..3)).prop_map(
+            |([period_ms, requests], scopes)| {
+                let used = |[covered, denied]: [u64; 2]| ScopeUse { covered, denied };
+                let scopes = scopes.into_iter().map(used).collect();
+                Reply::ScopeHistory(ScopeHistory { period_ms, requests, scopes })
+            }
+        ),
+        (name(), texts(), any::<bool>()).prop_map(|(call_id, lines, is_cut)| {
+            Reply::Records(CallRecords { call_id, lines, is_cut })
+        }),
     ]
 }
 

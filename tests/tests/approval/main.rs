@@ -9,5 +9,6 @@ mod crashes;
 mod misdeeds;
 mod observe;
 mod observers;
+mod remembered_losses;
 mod suggest;
 mod watch;

@@ -5,8 +5,8 @@
 use palisade_audit::verify;
 use palisade_client::{Open, Running};
 use palisade_protocol::{
-    Abort, CallId, ErrorCode, Kill, OutputQuery, Reply, Request, Resume, SessionId, Subscribe,
-    WireError,
+    Abort, CallId, ErrorCode, Kill, OutputQuery, RecordQuery, Reply, Request, Resume, SessionId,
+    Subscribe, WireError,
 };
 use palisade_tests::{
     Daemon, Mode, ORDINARY, Sandbox, UNASKED, World, act_as, binary, processes,
@@ -158,6 +158,30 @@ fn what_is_another_users_is_not_found_by_any_request() {
             }
             other => panic!("{mode:?}: {other:?}"),
         }
+        // Audit records.
+        let records = |id: Option<&str>| {
+            let prefix = id.map(|id| id.parse().unwrap());
+            Request::Records(RecordQuery { prefix })
+        };
+        let nothing = anonymous(stranger.refused(records(Some(never))), never);
+        assert_eq!(nothing.0, ErrorCode::NotFound);
+        let whose = job.call_id.to_string();
+        match stranger.ask(records(Some(&whose))) {
+            Reply::Error(error) if house.strangers() => {
+                assert_eq!(anonymous(error, &whose), nothing);
+                assert_eq!(stranger.refusal(records(None)), ErrorCode::NotFound);
+            }
+            Reply::Records(found) if !house.strangers() => assert_eq!(found.call_id, job.call_id),
+            other => panic!("{mode:?}: {other:?}"),
+        }
+        let mut own = house.one.raw(&house.daemon);
+        for wanted in [Some(whose.as_str()), None] {
+            let Reply::Records(found) = own.ask(records(wanted)) else { panic!("{mode:?}") };
+            assert_eq!(found.call_id, job.call_id, "{mode:?}");
+            assert!(found.lines[0].contains("\"kind\":\"session_open\""), "{:?}", found.lines);
+            assert!(found.lines[1].contains("echo theirs; sleep 600"), "{:?}", found.lines);
+        }
+        drop(own);
         // Undo.
         let undo = |raw: &mut Raw, id: &str| {
             let error = raw.result("undo", &json!({ "call_id": id })).error.expect("not undone");

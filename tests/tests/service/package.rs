@@ -368,6 +368,12 @@ fn a_machine_is_served_by_the_package_and_rid_of_it() {
     assert!(proved.contains("proved"), "{proved}");
     booted.ok(&["palisaded", "--check"]);
     assert_in_the_journal(&booted);
+    let told = booted.ok(&["sh", "-c", include_str!("../../operator")]);
+    let steps: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("== ")).collect();
+    let expected = ["retention", "signatures", "metrics", "service", "dashboard", "back"];
+    assert_eq!(steps, expected, "{told}");
+    assert!(told.contains("\nserved\nactive\nactive\n"), "{told}");
+    assert!(told.contains("all answered"), "{told}");
 
     // A higher version while a session runs: its client is told, the sockets are the same ones, the
     // programs are others, the log goes on.

@@ -1,6 +1,7 @@
 //! Calls: the tools, their output and their jobs, and ordinary development inside.
 
 mod background;
+mod builder;
 mod credentials;
 mod development;
 mod edits;

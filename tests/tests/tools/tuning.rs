@@ -125,6 +125,40 @@ fn the_security_teams_task_from_denial_to_proof() {
 }
 
 #[test]
+fn why_works_for_the_user_whose_call_a_daemon_ran_without_reading_its_log() {
+    // Root's log is not in the world.
+    let world = World::new(Mode::User);
+    let left_out = world.outside().join("model.bin");
+    fs::write(&left_out, "weights").unwrap();
+    world.give(&left_out);
+    world.add_profile("team", &team(""));
+    let daemon = world.daemon();
+    let state = world.workspace().join("state");
+    let palisade = |socket: &Path, words: &[&str]| {
+        world.mode.act(|| {
+            let mut command = prepared(&world, "palisade");
+            command.env("XDG_STATE_HOME", &state).env("PALISADE_SOCKET", socket);
+            command.args(words).output().unwrap()
+        })
+    };
+    let path = left_out.display().to_string();
+    let words = ["run", "--profile", "team", "--", "cat", &path];
+    assert_eq!(palisade(&daemon.socket, &words).status.code(), Some(1));
+    assert!(!state.exists(), "the call is in no log of this user's");
+    let told = said(&palisade(&daemon.socket, &["why", "last"]));
+    assert!(told.starts_with("the call failed"), "{told}");
+    let profiles = world.profiles().display().to_string();
+    let words = ["why", "last", "--trace", "--profiles", &profiles];
+    let traced = palisade(&daemon.socket, &words);
+    let told = said(&traced);
+    assert_eq!(traced.status.code(), Some(0), "{told}");
+    let expected = format!("not in the session, but on this host: {path}\n");
+    assert!(told.contains(&expected), "{told}");
+    let nowhere = palisade(&state.join("none"), &["why", "0192"]);
+    assert_ne!(nowhere.status.code(), Some(0), "{}", said(&nowhere));
+}
+
+#[test]
 fn learn_says_what_a_failing_command_was_refused_and_writes_a_wider_profile() {
     for mode in Mode::all() {
         let world = World::new(mode);

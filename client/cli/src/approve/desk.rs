@@ -2,13 +2,14 @@
 //! terminal.
 
 use crate::{
-    approve::card,
+    approve::{
+        card,
+        scopes::{self, OfferedScope},
+    },
     operator::answer::{Verdict, answer},
     visible::visible,
 };
-use palisade_client::{
-    Answer, CommandPrefix, PathScope, Question, QuestionId, QuestionOver, Review, Scope, Until,
-};
+use palisade_client::{Answer, Question, QuestionId, QuestionOver, Remember};
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
@@ -29,6 +30,8 @@ pub(crate) enum KeyAction {
     Nothing,
     /// Print this text.
     Say(String),
+    /// Show the scopes for which the first approval request may be remembered.
+    Offer(Vec<OfferedScope>),
     /// Answer the first approval request.
     Answer(Answer),
     /// Edit the arguments of the first approval request.
@@ -43,7 +46,7 @@ pub(crate) enum KeyAction {
 enum PromptMode {
     Choosing,
     Reason(Vec<u8>),
-    Scopes(Vec<(String, Scope)>),
+    Scopes(Vec<OfferedScope>),
     Abort,
 }
 
@@ -186,8 +189,8 @@ impl ApprovalQueue {
         }
         match std::mem::replace(&mut self.mode, PromptMode::Choosing) {
             PromptMode::Scopes(scopes) => match scopes.get(usize::from(key.wrapping_sub(b'1'))) {
-                Some((_, scope)) => {
-                    KeyAction::Answer(Answer::approve().remember(scope.clone(), Until::Session))
+                Some(OfferedScope { remember: Remember { scope, until }, .. }) => {
+                    KeyAction::Answer(Answer::approve().remember(scope.clone(), *until))
                 }
                 None => KeyAction::Nothing,
             },
@@ -221,16 +224,14 @@ impl ApprovalQueue {
 
     /// Offers the scopes for which the first approval request may be remembered.
     fn always(&mut self) -> KeyAction {
-        let scopes = self.front().map(scopes).unwrap_or_default();
+        let scopes = self.front().map(scopes::offered).unwrap_or_default();
         if scopes.is_empty() {
             return KeyAction::Say(
                 "the profile does not allow this approval to be remembered".to_owned(),
             );
         }
-        let listed = scopes.iter().enumerate().map(|(n, (text, _))| format!("  {}  {text}", n + 1));
-        let told = listed.collect::<Vec<_>>().join("\n");
-        self.mode = PromptMode::Scopes(scopes);
-        KeyAction::Say(format!("approve, and do not ask again until the session ends for:\n{told}"))
+        self.mode = PromptMode::Scopes(scopes.clone());
+        KeyAction::Offer(scopes)
     }
 
     fn reason(&mut self, bytes: &[u8]) -> KeyAction {
@@ -262,32 +263,6 @@ impl ApprovalQueue {
             None => KeyAction::Quit,
         }
     }
-}
-
-/// Lists the scopes for which an approval request may be remembered, with a description of each.
-fn scopes(question: &Question) -> Vec<(String, Scope)> {
-    if question.review != Review::Input {
-        return Vec::new();
-    }
-    let permitted = |name: &str| question.scopes.iter().any(|scope| scope == name);
-    let mut offered = Vec::new();
-    if permitted("exact_call") {
-        offered.push(("exactly this call".to_owned(), Scope::ExactCall));
-    }
-    if permitted("command_prefix") && !question.prefix.is_empty() {
-        let words = question.prefix.clone();
-        let text = format!("commands that begin with: {}", visible(&words.join(" ")));
-        offered.push((text, Scope::CommandPrefix(CommandPrefix { words })));
-    }
-    if permitted("path") {
-        offered.extend(question.view.targets.iter().take(6).map(|target| {
-            let path = target.path.clone();
-            let shown = visible(&path.as_path().display().to_string());
-            let text = format!("{} on {shown} and below", question.tool);
-            (text, Scope::Path(PathScope { path }))
-        }));
-    }
-    offered
 }
 
 fn cut(text: &str, columns: usize) -> String {

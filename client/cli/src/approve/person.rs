@@ -4,6 +4,7 @@ use crate::{
     approve::automatic::{BEAT, live, word},
     approve::card,
     approve::desk::{ApprovalQueue, KeyAction},
+    approve::scopes::{self, OfferedScope},
     approve::signals::Signals,
     approve::terminal::{self, CLEAR, RawMode, Terminal},
     failure::Failure,
@@ -15,9 +16,12 @@ use palisade_client::{Answer, ErrorCode, FileChange, Operator, OperatorEvent, Qu
 use palisade_protocol::JsonText;
 use std::{
     io::{self, Write as _},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::MutexGuard;
+
+/// The longest time that the counts of earlier requests may take.
+const HISTORY: Duration = Duration::from_secs(10);
 
 /// The reason that a person is at the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +145,7 @@ impl Person {
         match self.desk.typed(bytes, Instant::now()) {
             KeyAction::Nothing => {}
             KeyAction::Say(text) => self.print_line(&text)?,
+            KeyAction::Offer(scopes) => self.offer(&scopes).await?,
             KeyAction::Answer(answer) => self.give(answer).await?,
             KeyAction::Edit => self.edit().await?,
             KeyAction::Abort => self.abort().await?,
@@ -153,6 +158,18 @@ impl Person {
             }
         }
         Ok(Next::GoOn)
+    }
+
+    /// Shows the scopes for which the first approval request may be remembered, each with what it
+    /// would have allowed.
+    async fn offer(&self, offered: &[OfferedScope]) -> io::Result<()> {
+        let Some(question) = self.desk.front() else { return Ok(()) };
+        let wanted = offered.iter().map(|scope| scope.remember.scope.clone()).collect();
+        let history = self.operator.scope_history(question, wanted);
+        let history = tokio::time::timeout(HISTORY, history).await;
+        // Without an answer in time the scopes are offered alone.
+        let history = history.ok().and_then(Result::ok);
+        self.print_line(&scopes::describe(offered, history.as_ref()))
     }
 
     async fn give(&mut self, answer: Answer) -> io::Result<()> {

@@ -12,12 +12,12 @@ use super::{
     remedy,
 };
 use crate::{
-    audit::{Directory, find, read},
+    audit::{Directory, RecordsOfCall, records},
     call::id::CallSelector,
     failure::Failure,
     run,
 };
-use palisade_audit::{Call, Filter, Kind, Record, SessionOpen};
+use palisade_audit::{Call, Record, SessionOpen};
 use palisade_client::{CallResult, Embedded, Guard, Open, arguments::Bash};
 use palisade_policy::{Act, Decision, Profile, ProfileSet, Scene, TargetOwner, explain};
 use palisade_protocol::RawPath;
@@ -46,6 +46,8 @@ struct RecordedCall {
     uid: u32,
     /// The user id of the session, if that had its own.
     runs_as: Option<u32>,
+    /// The directory of the log that has it; `None` if a daemon sent it.
+    log: Option<PathBuf>,
 }
 
 /// The trace of a call: what a second run of it attempted, as its profile judges that.
@@ -79,11 +81,11 @@ pub(crate) async fn trace(
     wanted: &CallSelector,
     directories: &Directories,
 ) -> Result<Trace, Failure> {
-    let recorded = RecordedCall::read(log, &find(log, wanted)?)?;
+    let recorded = RecordedCall::read(records(log, wanted).await?)?;
     let profile = recorded.profile(directories)?;
     let scene = learn::scene(&recorded.workspace);
     recorded.check_identity(&scene)?;
-    let result = recorded.run(&profile, &scene, log, directories).await?;
+    let result = recorded.run(&profile, &scene, directories).await?;
     let Some(run) = RecordedRun::of(&result) else { return Err(not_run(&result)) };
     let host = HostView { state: &remedy::there, sets_id: &attempts::sets_id };
     let attempts = attempts::judge(&profile, &scene, &run.accesses, &host);
@@ -96,36 +98,39 @@ fn not_kept(what: &str, hint: &str) -> Failure {
 }
 
 impl RecordedCall {
-    /// Reads a call from the log. Fails if the log does not have all that the call was made with.
-    fn read(log: &Directory, call_id: &str) -> Result<Self, Failure> {
-        let (mut call, mut attached) = (None::<Call>, false);
-        let filter = Filter { call_id: Some(call_id.to_owned()), ..Filter::default() };
-        read(&mut log.reader()?, &filter, |sighted| {
-            let record = sighted.entry.record;
+    /// Reads a call from its records. Fails if they do not have all that the call was made with.
+    fn read(found: RecordsOfCall) -> Result<Self, Failure> {
+        let RecordsOfCall { call_id, records, log } = found;
+        let (mut call, mut open, mut attached) = (None::<Call>, None::<SessionOpen>, false);
+        for record in records {
             if let Record::Result(result) = &record {
                 attached = result.attachment.is_some();
             }
             if let Record::Call(made) = record {
                 call = Some(made);
+            } else if let Record::SessionOpen(opened) = record {
+                open = Some(opened);
             }
-            Ok(())
-        })?;
+        }
         let call = call.ok_or_else(|| {
             let hint = "a call's id is the `call_id` of its result; see also palisade audit tail";
             Failure::absent(format!("there is no call {call_id:?} in the log"), hint)
         })?;
-        let open = opened(log, &call.session)?;
+        let hint = "its part of the log was deleted; --archives names a directory of archives";
+        let open = open
+            .ok_or_else(|| not_kept("the log does not have the beginning of its session", hint))?;
         if attached {
             let hint = "make the call with its input in the arguments (`stdin`), or in a file";
             return Err(not_kept("the log does not have its standard input", hint));
         }
         Ok(Self {
-            call_id: call_id.to_owned(),
+            call_id,
             arguments: arguments(&call)?,
             profile: open.profile,
             workspace: PathBuf::from(open.workspace.as_str()),
             uid: open.uid,
             runs_as: open.runs_as,
+            log,
         })
     }
 
@@ -178,7 +183,6 @@ impl RecordedCall {
         &self,
         profile: &Profile,
         scene: &Scene,
-        log: &Directory,
         directories: &Directories,
     ) -> Result<CallResult, Failure> {
         let failed = |error: std::io::Error| {
@@ -188,7 +192,7 @@ impl RecordedCall {
         let own = tempfile::Builder::new().prefix("palisade-why-").tempdir().map_err(failed)?;
         fs::write(own.path().join(format!("{TRACED}.toml")), without_network(profile, scene))
             .map_err(failed)?;
-        let client = private(log, directories)?.profiles(own.path()).start().await?;
+        let client = private(self.log.as_deref(), directories).profiles(own.path()).start().await?;
         let went = async {
             let open =
                 Open::new(&self.workspace).profile(TRACED).guard(Guard::Transaction).record();
@@ -204,21 +208,6 @@ impl RecordedCall {
         let went = went.await;
         run::end(&client, went).await
     }
-}
-
-/// Returns the record of the session's beginning.
-fn opened(log: &Directory, session: &str) -> Result<SessionOpen, Failure> {
-    let mut open = None;
-    let kind = Some(Kind::SessionOpen);
-    let filter = Filter { session: Some(session.to_owned()), kind, ..Filter::default() };
-    read(&mut log.reader()?, &filter, |sighted| {
-        if let Record::SessionOpen(found) = sighted.entry.record {
-            open = Some(found);
-        }
-        Ok(())
-    })?;
-    let hint = "its part of the log was deleted; --archives names a directory of archives";
-    open.ok_or_else(|| not_kept("the log does not have the beginning of its session", hint))
 }
 
 /// Returns the arguments of a call of `bash`, for a program in the foreground that starts where the
@@ -263,17 +252,17 @@ fn arguments(call: &Call) -> Result<Bash, Failure> {
 }
 
 /// Returns a private daemon that writes to the same log, if the log is in a state directory.
-fn private(log: &Directory, directories: &Directories) -> Result<Embedded, Failure> {
-    let directory = log.find()?;
+fn private(log: Option<&Path>, directories: &Directories) -> Embedded {
     let mut daemon = Embedded::new().only_profile(Some(TRACED));
-    if directory.file_name() == Some(OsStr::new("audit"))
+    if let Some(directory) = log
+        && directory.file_name() == Some(OsStr::new("audit"))
         && let Some(state) = directory.parent()
     {
         daemon = daemon.state(state);
     }
-    Ok(load::directories(directories).iter().fold(daemon, |daemon, directory| {
+    load::directories(directories).iter().fold(daemon, |daemon, directory| {
         daemon.profiles(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
-    }))
+    })
 }
 
 /// Returns the text of a profile that narrows another one to a private loopback, or to no network at

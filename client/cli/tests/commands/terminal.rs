@@ -3,7 +3,8 @@
 use crate::fake::{Daemon, question};
 use palisade_protocol::{
     Bytes, CallResult, Decision, Deny, Envelope, ErrorCode, Event, Modified, Opened, Receipt,
-    Reply, Request, RequestId, Scope, ServerMessage, Stream, Until, WireError,
+    Reply, Request, RequestId, Scope, ScopeHistory, ScopeUse, ServerMessage, Stream, Until,
+    WireError,
 };
 use std::{
     os::unix::net::UnixListener,
@@ -151,7 +152,15 @@ fn a_person_answers_each_question_by_key() {
     daemon.ask(&question("q-4"));
     screen.shows(PROMPT);
     screen.keys(&["a"]);
-    screen.shows("2  commands that begin with: rm -r");
+    let Envelope { id, request } = daemon.next().unwrap();
+    let Request::ScopeHistory(query) = request else { panic!("{request:?}") };
+    assert_eq!((query.question.as_str(), query.scopes.len()), ("q-4", 2));
+    let scopes = vec![ScopeUse { covered: 1, denied: 0 }, ScopeUse { covered: 4, denied: 3 }];
+    let history = ScopeHistory { period_ms: 604_800_000, requests: 5, scopes };
+    daemon.reply(id, Reply::ScopeHistory(history));
+    screen.shows("2  commands that begin with: rm -r, until the session ends");
+    screen.shows("in the last 7 days: 4 of 5 requests would have been approved");
+    screen.shows("3 of which were denied");
     screen.keys(&["1"]);
     let remember = daemon.answer().remember.unwrap();
     assert_eq!((remember.scope, remember.until), (Scope::ExactCall, Until::Session));
@@ -162,6 +171,11 @@ fn a_person_answers_each_question_by_key() {
     daemon.ask(&question("q-4b"));
     screen.shows(PROMPT);
     screen.keys(&["a"]);
+    // Without counts the scopes are offered alone.
+    let asked = daemon.next().unwrap();
+    assert!(matches!(asked.request, Request::ScopeHistory(_)));
+    let refused = WireError::new(ErrorCode::UnknownRequest, "an older daemon", "");
+    daemon.reply(asked.id, Reply::Error(refused));
     screen.shows("1  exactly this call");
     screen.keys(&["1"]);
     let asked = daemon.next().unwrap();

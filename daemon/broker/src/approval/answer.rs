@@ -179,7 +179,7 @@ fn known(part: &Part, changes: &[FileChange]) -> Result<(), WireError> {
 }
 
 impl ApprovalsState {
-    fn find(&self, id: &QuestionId) -> Result<usize, WireError> {
+    pub(super) fn find(&self, id: &QuestionId) -> Result<usize, WireError> {
         if let Some(at) = self.open.iter().position(|open| open.question.question == *id) {
             return Ok(at);
         }
@@ -251,13 +251,6 @@ impl ApprovalsState {
     fn rememberable(&self, at: usize, answer: &Answer) -> (Option<Remember>, Option<WireError>) {
         let Some(remember) = answer.remember.clone() else { return (None, None) };
         let checked = match (self.open.get(at), &answer.decision) {
-            (Some(open), Decision::Approve) if open.question.review == Review::Effects => {
-                Err(WireError::new(
-                    ErrorCode::Denied,
-                    "not remembered: the effects of one run do not predict the next",
-                    "leave out `remember`",
-                ))
-            }
             (Some(open), Decision::Approve) => {
                 RememberedApprovals::check(&open.claim, &remember, &open.limits)
             }

@@ -3,10 +3,11 @@
 //! broker.
 
 use super::{
+    coverage::{ComparedRequest, ReviewedPart},
     grants::ApprovalKey,
     inquiry::{ApprovalRequest, Stakes},
     question::asker,
-    service::ApprovalService,
+    service::{ApprovalService, summaries},
     verdict::Verdict,
     visible,
 };
@@ -92,7 +93,9 @@ async fn decide(
     }
     let approvers = approvals.desk.announce(&mut inquiry)?;
     let time = inquiry.time();
-    let sent = audit.connection_asked(session, &inquiry.question, time, &approvers).await?;
+    let key = ComparedRequest::of(&inquiry.claim).recorded();
+    let asked = (&inquiry.question, key);
+    let sent = audit.connection_asked(session, asked, time, &approvers).await?;
     let question = inquiry.question.clone();
     let asked_under = approvals.live.profile_digest(session.profile.name());
     let verdict = match approvals.desk.ask(inquiry).await {
@@ -118,13 +121,11 @@ async fn decide(
             return Ok(ConnectionDecision::default("an answer was taken for another".to_owned()));
         }
     };
-    let summaries: Vec<String> =
-        kept.iter().map(|kept| kept.grant(Instant::now()).summary).collect();
-    let remember = summaries.join("; ");
+    let remember = summaries(&kept);
     let answering = CheckpointDecision {
         review: Review::Input,
         checkpoint: &checkpoint,
-        remember: Some(remember.as_str()).filter(|remember| !remember.is_empty()),
+        remember: remember.as_deref(),
         asked: Some(&sent),
     };
     audit.connection_answered(session, &call_id, answering).await?;
@@ -171,6 +172,7 @@ impl ConnectionReview<'_> {
             view: self.view(),
             scopes,
             prefix: Vec::new(),
+            remember_ms: limits.remember_ms(),
             output: None,
             expires_in_ms: 0,
         };
@@ -183,6 +185,7 @@ impl ConnectionReview<'_> {
             exact,
             exact_words: Some(self.target.to_string()),
             facts: Facts::default(),
+            part: ReviewedPart::Call,
         };
         Ok(ApprovalRequest { question, claim, limits, patience: None, stakes: Stakes::Loss })
     }

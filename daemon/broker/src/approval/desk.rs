@@ -3,16 +3,21 @@
 //! in the broker.
 
 use super::{
+    coverage::ComparedRequest,
     grants::{ApprovalKey, RememberedApproval},
+    history::HistoryQuery,
     inquiry::ApprovalRequest,
     open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, Poll},
     verdict::Verdict,
 };
-use crate::base::{outbox::Outbox, peer::ConnectionNumber};
+use crate::{
+    base::{outbox::Outbox, peer::ConnectionNumber},
+    telemetry::audit::docket::review_word,
+};
 use palisade_protocol::{
     Checkpoint, ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register,
-    SessionId, WireError,
+    Scope, SessionId, WireError,
 };
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -96,6 +101,20 @@ impl Approvals {
     pub(crate) fn pending(&self) -> Vec<Question> {
         let now = Instant::now();
         self.state().open.iter().map(|open| open.shown(open.expires(), now)).collect()
+    }
+
+    /// A waiting request and scopes for it, to be compared with earlier requests.
+    pub(crate) fn history_query(
+        &self,
+        question: &QuestionId,
+        scopes: Vec<Scope>,
+    ) -> Result<HistoryQuery, WireError> {
+        let state = self.state();
+        let open = state.open.get(state.find(question)?).ok_or_else(|| {
+            WireError::new(ErrorCode::NotFound, "the approval request has ended", "")
+        })?;
+        let (question, request) = (question.to_string(), ComparedRequest::of(&open.claim));
+        Ok(HistoryQuery { question, review: review_word(open.question.review), request, scopes })
     }
 
     /// The remembered approvals.

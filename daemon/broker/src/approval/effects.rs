@@ -3,8 +3,10 @@
 //! Runs in the broker.
 
 use super::{
+    coverage::{CommandLosses, ReviewedPart},
+    grants::RememberedApproval,
     question::{self, Subject},
-    service::ApprovalService,
+    service::{ApprovalService, summaries},
 };
 use crate::{
     approval::verdict::Verdict,
@@ -12,10 +14,10 @@ use crate::{
     cells::{seen::TargetSnapshot, session::Session},
     telemetry::{
         DecidedCall,
-        audit::docket::{CallAudit, CheckpointDecision},
+        audit::docket::{CallAudit, CheckpointDecision, SentRequest},
     },
 };
-use palisade_policy::{Facts, Question};
+use palisade_policy::{Commands, Facts, Question};
 use palisade_protocol::{Call, CallId, Checkpoint, Part, Review, ToolName, WireError};
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +33,8 @@ pub(crate) struct ChangeSetReview<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) preview: &'a Preview,
     pub(crate) question: &'a Question,
+    /// The programs that the command started.
+    pub(crate) commands: &'a Commands,
 }
 
 /// The decision about a change set.
@@ -38,6 +42,8 @@ pub(crate) struct ChangeSetReview<'a> {
 pub(crate) enum ChangeSetDecision {
     /// All changes are to be committed.
     All(Checkpoint),
+    /// All changes are to be committed, if undo keeps what is lost: a remembered approval covers them.
+    Remembered(Checkpoint),
     /// All changes but these are to be committed.
     Part(Checkpoint, Part),
     /// All changes are to be discarded.
@@ -53,7 +59,8 @@ pub(crate) async fn ask(
     let ChangeSetReview { session, call_id, tool, .. } = asking;
     let cwd = session.cwd();
     let seen = TargetSnapshot { cwd, targets: Vec::new(), change: Some(asking.preview.clone()) };
-    let mut inquiry = Subject {
+    let losses = CommandLosses::of(asking.preview, asking.question, asking.facts, asking.commands);
+    let subject = Subject {
         session,
         call_id,
         tool,
@@ -66,8 +73,18 @@ pub(crate) async fn ask(
         why: asking.question.rule(),
         review: Review::Effects,
         output: None,
+        part: ReviewedPart::Effects(losses),
+    };
+    if let Some((id, by)) = approvals.desk.remembered(&subject.claim()) {
+        let checkpoint = Checkpoint {
+            decision: "approved".to_owned(),
+            by: format!("remembered:{id} of {by}"),
+            reason: "a remembered approval covers its losses".to_owned(),
+        };
+        record(approvals, docket, &asking, &checkpoint, (None, &[])).await?;
+        return Ok(ChangeSetDecision::Remembered(checkpoint));
     }
-    .inquiry(question::placeholder()?);
+    let mut inquiry = subject.inquiry(question::placeholder()?);
     // The timeout of the program does not limit the time for an answer.
     inquiry.patience = None;
     let put = approvals
@@ -92,41 +109,52 @@ pub(crate) async fn ask(
         Verdict::Approved { .. } | Verdict::Part { .. } => verdict,
     };
     let text = str::to_owned;
-    let (checkpoint, decided) = match verdict {
-        Verdict::Approved { by, .. } => {
+    let (checkpoint, decided, kept) = match verdict {
+        Verdict::Approved { by, kept } => {
             let checkpoint = Checkpoint { decision: text("approved"), by, reason: String::new() };
-            (checkpoint.clone(), ChangeSetDecision::All(checkpoint))
+            (checkpoint.clone(), ChangeSetDecision::All(checkpoint), kept)
         }
         Verdict::Part { by, part } => {
             let reason = text("some of its changes were left out");
             let checkpoint = Checkpoint { decision: text("approved"), by, reason };
-            (checkpoint.clone(), ChangeSetDecision::Part(checkpoint, part))
+            (checkpoint.clone(), ChangeSetDecision::Part(checkpoint, part), Vec::new())
         }
         Verdict::Denied { by, reason, guidance } => {
             let (decision, said) = (text("denied"), reason.clone());
             let checkpoint = Checkpoint { decision, by: by.clone(), reason: said };
-            (checkpoint, ChangeSetDecision::Denied { by, reason, guidance })
+            (checkpoint, ChangeSetDecision::Denied { by, reason, guidance }, Vec::new())
         }
         Verdict::Modified { .. } | Verdict::Replaced { .. } => {
             return Err(CallError::Cell("an answer was taken for another".to_owned()).into());
         }
     };
-    let answering = CheckpointDecision {
-        review: Review::Effects,
-        checkpoint: &checkpoint,
-        remember: None,
-        asked: Some(&put),
-    };
+    record(approvals, docket, &asking, &checkpoint, (Some(&put), &kept)).await?;
+    approvals.remember(docket, kept).await?;
+    Ok(decided)
+}
+
+/// Records a decision about effects, and sends it to observers.
+async fn record(
+    approvals: &ApprovalService,
+    docket: &mut CallAudit,
+    asking: &ChangeSetReview<'_>,
+    checkpoint: &Checkpoint,
+    (put, kept): (Option<&SentRequest>, &[RememberedApproval]),
+) -> Result<(), Box<Outcome>> {
+    let kept = summaries(kept);
+    let review = Review::Effects;
+    let answering =
+        CheckpointDecision { review, checkpoint, remember: kept.as_deref(), asked: put };
     let recorded = docket.answer(answering).await;
     recorded.map_err(|error| Box::new(Outcome::from(WireError::from(error))))?;
     let told = DecidedCall {
-        call_id,
-        tool,
+        call_id: asking.call_id,
+        tool: asking.tool,
         arguments: &asking.call.arguments,
-        review: Review::Effects,
-        checkpoint: &checkpoint,
-        digest: &put.digest,
+        review,
+        checkpoint,
+        digest: put.map_or("", |put| put.digest.as_str()),
     };
-    approvals.telemetry.decided(session, &told);
-    Ok(decided)
+    approvals.telemetry.decided(asking.session, &told);
+    Ok(())
 }

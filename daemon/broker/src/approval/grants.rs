@@ -1,9 +1,11 @@
 //! Remembered approvals: those that an approver gave for more than one call, as far as the profile
 //! allows. Pure: the clock is passed in.
 
-use palisade_policy::{Commands, Facts, Handlers, is_asked};
+use super::coverage::{ComparedRequest, ReviewedPart, below};
+use palisade_audit::Hash;
+use palisade_policy::{Facts, Handlers};
 use palisade_protocol::{
-    ErrorCode, Grant, GrantId, Remember, Scope, SessionId, ToolName, Until, WireError,
+    ErrorCode, Grant, GrantId, LossScope, Remember, Scope, SessionId, ToolName, Until, WireError,
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,13 +28,14 @@ pub(crate) struct ApprovalKey {
     /// Words for what exactly is asked, if it is not the call itself.
     pub(crate) exact_words: Option<String>,
     pub(crate) facts: Facts,
+    pub(crate) part: ReviewedPart,
 }
 
 /// An approval for more than one call. It counts once it is in [`RememberedApprovals`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RememberedApproval {
     grant: Grant,
-    exact: [u8; 32],
+    exact: Hash,
     profile_digest: String,
     until: Option<Instant>,
 }
@@ -80,16 +83,26 @@ impl RememberedApprovals {
                 format!("the profile allows at most {} ms (remember.ms)", limits.remember_ms());
             return refused("the time is longer than the profile allows", hint);
         }
-        if let Scope::Path(scope) = &remember.scope
-            && !below(&scope.path.0, &claim.facts.workspace)
-        {
+        let path = match &remember.scope {
+            Scope::Path(scope) => Some(&scope.path.0),
+            Scope::Losses(scope) => Some(&scope.path.0),
+            Scope::ExactCall | Scope::CommandPrefix(_) => None,
+        };
+        if path.is_some_and(|path| !below(path, &claim.facts.workspace)) {
             return refused(
                 "the path is not in the workspace",
                 "choose a path in the workspace".to_owned(),
             );
         }
-        if !covers(&remember.scope, claim) {
-            let hint = "choose a scope that covers the call".to_owned();
+        let is_covered = match (&claim.part, &remember.scope) {
+            // The effects of one run do not predict those of the next.
+            (ReviewedPart::Effects(_), Scope::ExactCall) => false,
+            (ReviewedPart::Effects(_) | ReviewedPart::Call, scope) => {
+                ComparedRequest::of(claim).is_in(scope, &claim.exact.into())
+            }
+        };
+        if !is_covered {
+            let hint = "choose a scope that covers the call, and is in its `scopes`".to_owned();
             return refused("the scope does not cover this call", hint);
         }
         Ok(())
@@ -122,7 +135,7 @@ impl RememberedApprovals {
             expires_in_ms: None,
             used: 0,
         };
-        let (exact, profile_digest) = (claim.exact, claim.profile_digest.clone());
+        let (exact, profile_digest) = (claim.exact.into(), claim.profile_digest.clone());
         Ok(RememberedApproval { grant, exact, profile_digest, until })
     }
 
@@ -190,45 +203,8 @@ impl RememberedApproval {
     }
 
     fn covers(&self, claim: &ApprovalKey) -> bool {
-        match &self.grant.scope {
-            Scope::ExactCall => self.exact == claim.exact,
-            scope @ (Scope::CommandPrefix(_) | Scope::Path(_)) => covers(scope, claim),
-        }
+        ComparedRequest::of(claim).is_in(&self.grant.scope, &self.exact)
     }
-}
-
-/// Returns `true` if a call is in a scope. A call whose commands are not known is only in the scope
-/// of the exact call.
-fn covers(scope: &Scope, claim: &ApprovalKey) -> bool {
-    let facts = &claim.facts;
-    match scope {
-        Scope::ExactCall => true,
-        Scope::CommandPrefix(prefix) => {
-            let Commands::Known(commands) = &facts.commands else { return false };
-            let begins = |words: &[String]| words.starts_with(&prefix.words);
-            let asked: Vec<_> = facts.findings.iter().filter(|found| is_asked(found)).collect();
-            if asked.is_empty() {
-                return !commands.is_empty() && commands.iter().all(|words| begins(words));
-            }
-            asked.iter().all(|found| {
-                let words: Vec<String> =
-                    std::iter::once(&found.program).chain(&found.arguments).cloned().collect();
-                found.kind == "destructive" && begins(&words)
-            })
-        }
-        Scope::Path(scope) => {
-            facts.commands == Commands::None
-                && !facts.paths.is_empty()
-                && facts.paths.iter().all(|path| below(path, &scope.path.0))
-        }
-    }
-}
-
-/// Returns `true` if a path is `top` or below it, compared as text. A path with `..` never is.
-fn below(path: &[u8], top: &[u8]) -> bool {
-    let top = top.strip_suffix(b"/").unwrap_or(top);
-    !path.split(|byte| *byte == b'/').any(|part| part == b"..")
-        && path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 fn summary(claim: &ApprovalKey, scope: &Scope) -> String {
@@ -238,8 +214,19 @@ fn summary(claim: &ApprovalKey, scope: &Scope) -> String {
         Scope::ExactCall => exactly(),
         Scope::CommandPrefix(prefix) => format!("{} …", prefix.words.join(" ")),
         Scope::Path(scope) => format!("{} and below", String::from_utf8_lossy(&scope.path.0)),
+        Scope::Losses(scope) => losses(scope),
     };
     super::visible::line(&format!("{tool}: {what}"))
+}
+
+fn losses(scope: &LossScope) -> String {
+    let mut text = format!("losses in {}", String::from_utf8_lossy(&scope.path.0));
+    for (word, list) in [("kinds", &scope.kinds), ("by", &scope.programs)] {
+        if !list.is_empty() {
+            text += &format!(", {word} {}", list.join(" "));
+        }
+    }
+    text
 }
 
 #[cfg(test)]

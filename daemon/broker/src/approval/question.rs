@@ -2,6 +2,7 @@
 //! digest that an answer is bound to. Runs in the broker.
 
 use super::{
+    coverage::{CommandLosses, ReviewedPart},
     grants::ApprovalKey,
     inquiry::{ApprovalRequest, Stakes},
     visible,
@@ -13,7 +14,7 @@ use crate::{
         session::Session,
     },
 };
-use palisade_policy::{ADJUSTED, Commands, Facts, MUTATING_TOOL, is_asked};
+use palisade_policy::{ADJUSTED, Commands, Facts, Handlers, LOSSES, MUTATING_TOOL, is_asked};
 use palisade_protocol::{
     Asker, Call, CallId, Finding, Guard, NameError, Question, QuestionId, RawPath, Review, ToolName,
 };
@@ -38,6 +39,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) review: Review,
     /// The output that the agent would see, in an output review.
     pub(crate) output: Option<String>,
+    pub(crate) part: ReviewedPart,
 }
 
 /// A temporary id: the desk gives each approval request its own.
@@ -49,6 +51,10 @@ impl Subject<'_> {
     /// The call in the form that remembered approvals are compared with.
     pub(crate) fn claim(&self) -> ApprovalKey {
         let mut hash = Sha256::new();
+        if self.review == Review::Effects {
+            // An approval of the call itself is none of what it turns out to do.
+            part(&mut hash, b"palisade effects");
+        }
         part(&mut hash, self.tool.as_str().as_bytes());
         part(&mut hash, canonical(self.call).as_bytes());
         part(&mut hash, &self.seen.cwd);
@@ -63,6 +69,7 @@ impl Subject<'_> {
             exact: hash.finalize().into(),
             exact_words: None,
             facts: self.facts.clone(),
+            part: self.part.clone(),
         }
     }
 
@@ -87,9 +94,9 @@ impl Subject<'_> {
             findings: self.findings.iter().map(visible_finding).collect(),
             why: visible::line(self.why),
             view: self.view(),
-            // What a command did once says nothing about what it does next time.
-            scopes: if self.review == Review::Effects { Vec::new() } else { limits.scopes() },
+            scopes: self.scopes(&limits),
             prefix: self.prefix(),
+            remember_ms: limits.remember_ms(),
             output: self.output,
             expires_in_ms: 0,
         };
@@ -160,8 +167,22 @@ impl Subject<'_> {
         held.map(|digest| attached_line(&digest).into_bytes()).unwrap_or_default()
     }
 
-    /// The first two words of the command that needs approval.
+    /// The names of the scopes for which an approval may be remembered.
+    fn scopes(&self, limits: &Handlers) -> Vec<String> {
+        let mut scopes = limits.scopes();
+        scopes.retain(|scope| match &self.part {
+            ReviewedPart::Call => scope != LOSSES,
+            // What a command did once says nothing about what it does next time, but for its losses.
+            ReviewedPart::Effects(losses) => losses.is_some() && scope == LOSSES,
+        });
+        scopes
+    }
+
+    /// The first two words of the command that needs approval; of effects, the programs.
     fn prefix(&self) -> Vec<String> {
+        if let ReviewedPart::Effects(losses) = &self.part {
+            return losses.as_ref().map(CommandLosses::programs).unwrap_or_default();
+        }
         let finding =
             self.findings.iter().find(|found| is_asked(found) && !found.program.is_empty());
         let words: Vec<String> = match (finding, &self.facts.commands) {

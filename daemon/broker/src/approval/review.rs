@@ -1,7 +1,7 @@
 //! Output review: where the profile says so, an approver sees the output of a call before the agent
 //! does. Anything but a clear approval withholds it. Runs in the broker.
 
-use super::{question::Subject, service::ApprovalService};
+use super::{coverage::ReviewedPart, question::Subject, service::ApprovalService};
 use crate::{
     approval::verdict::Verdict,
     base::{outcome::Outcome, task::Task},
@@ -57,6 +57,7 @@ impl ReviewedCall {
             why: "handlers.review_output",
             review: Review::Output,
             output: Some(shown),
+            part: ReviewedPart::Call,
         }
         .inquiry(self.placeholder.clone());
         let put = match approvals.put(docket, &mut inquiry).await {

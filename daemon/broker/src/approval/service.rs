@@ -1,8 +1,11 @@
 //! The parts of the daemon that asking for approval needs. Runs in the broker.
 
-use super::{desk::Approvals, inquiry::ApprovalRequest};
+use super::{
+    coverage::ComparedRequest, desk::Approvals, grants::RememberedApproval,
+    inquiry::ApprovalRequest,
+};
 use crate::{
-    base::live::SettingsInForce,
+    base::{live::SettingsInForce, outcome::Outcome},
     telemetry::{
         Telemetry,
         audit::docket::{CallAudit, SentRequest},
@@ -10,6 +13,7 @@ use crate::{
 };
 use palisade_protocol::WireError;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The approvers, and what an approval request is recorded in and compared with.
 #[derive(Debug)]
@@ -27,6 +31,31 @@ impl ApprovalService {
         inquiry: &mut ApprovalRequest,
     ) -> Result<SentRequest, WireError> {
         let handlers = self.desk.announce(inquiry)?;
-        Ok(docket.question(&inquiry.question, inquiry.time(), &handlers).await?)
+        let key = ComparedRequest::of(&inquiry.claim).recorded();
+        Ok(docket.question(&inquiry.question, key, inquiry.time(), &handlers).await?)
     }
+
+    /// Records approvals that are to be remembered; only then they are.
+    pub(crate) async fn remember(
+        &self,
+        docket: &CallAudit,
+        kept: Vec<RememberedApproval>,
+    ) -> Result<(), Box<Outcome>> {
+        for kept in kept {
+            // Another call that asked for the same may have remembered it already.
+            if self.desk.holds(&kept) {
+                continue;
+            }
+            let recorded = docket.grant(&kept.grant(Instant::now())).await;
+            recorded.map_err(|error| Box::new(WireError::from(error).into()))?;
+            self.desk.keep(kept);
+        }
+        Ok(())
+    }
+}
+
+/// Describes the approvals that are to be remembered, for the audit log; `None` if there are none.
+pub(crate) fn summaries(kept: &[RememberedApproval]) -> Option<String> {
+    let all: Vec<String> = kept.iter().map(|kept| kept.grant(Instant::now()).summary).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }

@@ -258,6 +258,10 @@ fn check_places(settings: &Settings) -> Result<(), StartError> {
     for path in agents.into_iter().chain(operators).chain(&settings.provider_socket) {
         listen::check(path)?;
     }
+    // Only the service has a launcher's socket, and its sockets are systemd's.
+    if settings.launcher_socket.is_some() && settings.metrics.is_some() {
+        return Err(StartError::MetricsOfService);
+    }
     Ok(state::check(&settings.state, settings.account)?)
 }
 

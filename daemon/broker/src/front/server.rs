@@ -3,6 +3,7 @@
 use crate::{
     approval::{desk::Approvals, service::ApprovalService},
     base::{
+        fair::FairQueue,
         live::{LiveSettings, SettingsInForce},
         peer::{ConnectionNumber, Peer},
         quotas::RequestRates,
@@ -101,6 +102,8 @@ pub(crate) struct Server {
     pub(crate) undos: Undos,
     pub(crate) service_status: ServiceStatus,
     pub(crate) pace: RequestRates,
+    /// The turns of users at searching the audit log.
+    pub(crate) log_searches: FairQueue,
     /// Cancelled when the daemon stops: no new calls begin, and running ones may finish.
     pub(crate) draining: CancellationToken,
     pub(crate) operators: Operators,
@@ -137,6 +140,7 @@ impl Server {
             undos,
             service_status: ServiceStatus::default(),
             pace: RequestRates::default(),
+            log_searches: FairQueue::new(1),
             draining: CancellationToken::new(),
             operators: parts.operators,
             lobby: DetachedSessions::default(),

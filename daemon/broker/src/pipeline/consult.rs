@@ -3,8 +3,10 @@
 
 use crate::{
     approval::{
+        coverage::ReviewedPart,
         grants::RememberedApproval,
         question::{self as request, Subject},
+        service::summaries,
         verdict::Verdict,
     },
     base::{attachment::Attachment, error::CallError, outcome::Outcome},
@@ -24,7 +26,7 @@ use palisade_policy::{Grant, Judgement, Question};
 use palisade_protocol::{Call, Checkpoint, ErrorCode, JsonText, Review, WireError};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// A call that was approved.
 #[derive(Debug)]
@@ -55,6 +57,7 @@ fn subject<'a>(
         why: question.rule(),
         review: Review::Input,
         output: None,
+        part: ReviewedPart::Call,
     }
 }
 
@@ -108,7 +111,7 @@ pub(crate) async fn consult(
         Verdict::Approved { by, kept } => {
             let checkpoint = checkpoint("approved", &by, "");
             record_decision(services, docket, &call, &checkpoint, Some(&put), &kept).await?;
-            remember(services, docket, kept).await?;
+            services.approvals.remember(docket, kept).await?;
             Ok(ApprovedCall::Approved {
                 call,
                 grant: question.approved(checkpoint),
@@ -143,24 +146,6 @@ async fn hold_attachment(call: &mut CheckedCall) -> Result<(), Box<Outcome>> {
         let hint = "send the content in the arguments, or in smaller parts (limits.file)";
         Box::new(WireError::new(ErrorCode::InvalidArguments, message, hint).into())
     })
-}
-
-/// Records an approval that is to be remembered; only then it is.
-async fn remember(
-    services: &CallServices,
-    docket: &CallAudit,
-    kept: Vec<RememberedApproval>,
-) -> Result<(), Box<Outcome>> {
-    for kept in kept {
-        // Another call that asked for the same may have remembered it already.
-        if services.approvals.desk.holds(&kept) {
-            continue;
-        }
-        let recorded = docket.grant(&kept.grant(Instant::now())).await;
-        recorded.map_err(|error| Box::new(WireError::from(error).into()))?;
-        services.approvals.desk.keep(kept);
-    }
-    Ok(())
 }
 
 /// The dry-run report of a call that would need approval. Nobody is asked.
@@ -218,7 +203,11 @@ async fn modified(
     }
     docket.modified(call.call());
     record_decision(services, docket, &call, &checkpoint, Some(put), &[]).await?;
-    Ok(ApprovedCall::Approved { call: call.with_route(route), grant, seen: Box::new(seen) })
+    Ok(ApprovedCall::Approved {
+        call: call.with_route(route, gathered.facts.commands),
+        grant,
+        seen: Box::new(seen),
+    })
 }
 
 fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {
@@ -261,9 +250,8 @@ async fn record_decision(
     put: Option<&SentRequest>,
     kept: &[RememberedApproval],
 ) -> Result<(), Box<Outcome>> {
-    let kept: Vec<String> = kept.iter().map(|kept| kept.grant(Instant::now()).summary).collect();
-    let kept = kept.join("; ");
-    let remember = Some(kept.as_str()).filter(|kept| !kept.is_empty());
+    let kept = summaries(kept);
+    let remember = kept.as_deref();
     let answering = CheckpointDecision { review: Review::Input, checkpoint, remember, asked: put };
     docket.answer(answering).await.map_err(|error| Box::new(WireError::from(error).into()))?;
     let session = call.session();

@@ -29,7 +29,7 @@ use crate::{
     tools::Tool,
 };
 use palisade_plan::cell::{Contents, EntryKind, Link};
-use palisade_policy::Checker;
+use palisade_policy::{Checker, Commands};
 use palisade_protocol::{Call, ErrorCode, JsonText, WireError};
 use read::{CheckerOutput, CheckerParser, Diagnostic, Severity};
 use serde::Serialize;
@@ -95,6 +95,7 @@ impl CheckerReview<'_> {
             call: self.call.clone(),
             tool: Arc::clone(&self.tool),
             task: Task::Run(program.clone()),
+            commands: Commands::Unknown,
             cwd: None,
             _turn: None,
         };

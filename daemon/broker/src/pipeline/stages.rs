@@ -25,7 +25,7 @@ use crate::{
 };
 use asked::RequestedCall;
 use checked::{CheckedCall, validated};
-use palisade_policy::Judgement;
+use palisade_policy::{Commands, Judgement};
 use palisade_protocol::WireError;
 use ready::{ReadyCall, TicketedCall};
 use std::sync::Arc;
@@ -68,6 +68,7 @@ pub(crate) fn validate(resolved: ResolvedCall) -> Result<CheckedCall, Box<Outcom
     match checked {
         Ok(validated) => {
             let (place, route) = (Some(place), Route::Reading);
+            let commands = Commands::Unknown;
             let (preview, report, transaction) = (None, None, None);
             Ok(CheckedCall {
                 call,
@@ -77,6 +78,7 @@ pub(crate) fn validate(resolved: ResolvedCall) -> Result<CheckedCall, Box<Outcom
                 validated,
                 preview,
                 route,
+                commands,
                 report,
                 transaction,
             })
@@ -105,6 +107,7 @@ pub(crate) async fn judge(
         call.preview = dry::preview(&call).await?;
     }
     call.take_route(gathered.route);
+    call.commands = gathered.facts.commands.clone();
     Ok(JudgedCall::new(call, gathered, judgement))
 }
 
@@ -158,7 +161,7 @@ pub(crate) fn go_on(cleared: ClearedCall, turn: Option<Turn>) -> ReadyCall {
         (true, Some(report)) => Purpose::Trial(report),
         (true, None) => Purpose::Trial(dry::report::report(&checked, "allow", None)),
     };
-    let CheckedCall { context, call, tool, validated, route, transaction, .. } = checked;
+    let CheckedCall { context, call, tool, validated, route, commands, transaction, .. } = checked;
     ReadyCall {
         context,
         call,
@@ -169,6 +172,7 @@ pub(crate) fn go_on(cleared: ClearedCall, turn: Option<Turn>) -> ReadyCall {
         leave,
         approved,
         route,
+        commands,
         purpose,
         transaction,
         turn,

@@ -6,6 +6,7 @@ pub(crate) mod docket;
 mod ending;
 mod network;
 mod retention;
+pub(crate) mod search;
 pub(crate) mod sessions;
 mod volume;
 

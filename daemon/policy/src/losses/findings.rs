@@ -131,7 +131,7 @@ struct DirectoryLosses {
 /// Returns one finding for each directory and kind of change, with exact counts.
 fn folded(tool: &ToolName, lost: &[CausedLoss<'_>]) -> Vec<Finding> {
     let mut by: BTreeMap<(&[u8], &str), DirectoryLosses> = BTreeMap::new();
-    let mut named = 0;
+    let (mut named, mut left_out) = (0, 0_u64);
     for one in lost {
         let path = one.earlier.path.0.as_slice();
         let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
@@ -139,7 +139,9 @@ fn folded(tool: &ToolName, lost: &[CausedLoss<'_>]) -> Vec<Finding> {
         fold.entries = fold.entries.saturating_add(amount(one.earlier));
         let target = String::from_utf8_lossy(one.target()).into_owned();
         named += target.len();
-        if named <= MOST_NAMED && fold.targets.last() != Some(&target) {
+        if named > MOST_NAMED {
+            left_out += 1;
+        } else if fold.targets.last() != Some(&target) {
             fold.targets.push(target);
         }
     }
@@ -149,6 +151,10 @@ fn folded(tool: &ToolName, lost: &[CausedLoss<'_>]) -> Vec<Finding> {
         let why =
             format!("{tool} {verb} {entries} entries in {shown:?} of which no other copy exists");
         found.push(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) });
+    }
+    if left_out > 0 {
+        let why = format!("the paths of {left_out} of these losses are not listed");
+        found.push(Finding::new("destructive", Severity::Warning, why));
     }
     found
 }

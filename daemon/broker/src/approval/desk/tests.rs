@@ -1,6 +1,7 @@
 //! Every way an approval request can end: with a clear approval, and all that end in a denial.
 
 use super::*;
+use crate::approval::coverage::ReviewedPart;
 use crate::approval::inquiry::Stakes;
 use palisade_policy::{Facts, Handlers, Profile};
 use palisade_protocol::{
@@ -45,6 +46,7 @@ fn inquiry(digest: &str, handlers: &str) -> ApprovalRequest {
         output: None,
         scopes: Vec::new(),
         prefix: Vec::new(),
+        remember_ms: 0,
         expires_in_ms: 0,
     };
     let claim = ApprovalKey {
@@ -56,6 +58,7 @@ fn inquiry(digest: &str, handlers: &str) -> ApprovalRequest {
         exact: [7; 32],
         exact_words: None,
         facts: Facts::default(),
+        part: ReviewedPart::Call,
     };
     let (limits, stakes) = (limits(handlers), Stakes::Loss);
     ApprovalRequest { question, claim, limits, patience: None, stakes }

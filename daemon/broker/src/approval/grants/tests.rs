@@ -1,7 +1,7 @@
 //! Tests of remembered approvals: for whom, for how long, and in which scope.
 
 use super::*;
-use palisade_policy::Profile;
+use palisade_policy::{Commands, Profile};
 use palisade_protocol::{CommandPrefix, Finding, PathScope, RawPath, Severity};
 
 fn limits(handlers: &str) -> Profile {
@@ -22,6 +22,7 @@ fn claim(exact: u8) -> ApprovalKey {
         exact: [exact; 32],
         exact_words: None,
         facts: Facts { workspace: b"/w".to_vec(), ..Facts::default() },
+        part: ReviewedPart::Call,
     }
 }
 

@@ -39,6 +39,13 @@ pub enum StartError {
     /// The service manager did not pass the agent socket.
     #[error("the service manager passed sockets, but no agent socket; name it `agent`")]
     NotHanded,
+    /// The configuration names an address for metrics, and the service manager opens all sockets.
+    #[error(
+        "metrics.listen has no effect in the service, whose sockets systemd opens; leave it out, \
+         and run `systemctl enable --now palisade-metrics.socket` (that file says how to have a \
+         loopback address)"
+    )]
+    MetricsOfService,
     /// The state directory can not be used.
     #[error(transparent)]
     State(#[from] StateError),
@@ -106,9 +113,11 @@ impl StartError {
     pub fn status(&self) -> u8 {
         match self {
             Self::Told(error) => error.status(),
-            Self::Settings(_) | Self::Key(_) | Self::NoCredentials(_) | Self::Credentials(_) => {
-                BAD_CONFIGURATION
-            }
+            Self::Settings(_)
+            | Self::Key(_)
+            | Self::NoCredentials(_)
+            | Self::Credentials(_)
+            | Self::MetricsOfService => BAD_CONFIGURATION,
             Self::Listen(error) if error.is_unsafe() => BAD_CONFIGURATION,
             Self::State(StateError::NotOwn { .. } | StateError::Place(_)) => BAD_CONFIGURATION,
             Self::Listen(_)

@@ -95,7 +95,10 @@ pub(super) fn open(settings: &Settings) -> Result<(ServiceSocket, OtherSockets),
         }
     };
     if let Some(handed) = passed_sockets()? {
-        return Ok(handed);
+        return match &settings.metrics {
+            Some(_) => Err(StartError::MetricsOfService),
+            None => Ok(handed),
+        };
     }
     let audience = |group: fn() -> Result<Option<u32>, PrivilegeError>| match settings.account {
         Some(_) => group().map(SocketAccess::Group),

@@ -19,6 +19,7 @@ use crate::{
         preview::Preview,
         task::{ChangeTask, UndoRetention},
     },
+    cells::context::Deadline,
     changes::{
         change::{self, ChangeClearance, CommitResult},
         transaction::SETTLE,
@@ -98,6 +99,7 @@ impl UnsettledCall {
             facts: &changes.facts,
             preview: &changes.preview,
             question: &question,
+            commands: &self.commands,
         };
         let decided = effects::ask(approvals, docket, asking).await;
         self.answered((changes, conflict), question, decided, outcome).await
@@ -120,6 +122,13 @@ impl UnsettledCall {
                 let outcome = noted(outcome, &changes, checkpoint);
                 let shown = &changes.preview;
                 self.commit_shown((&changes, shown), Vec::new(), conflicts, outcome).await
+            }
+            Ok(ChangeSetDecision::Remembered(checkpoint)) => {
+                let outcome = noted(outcome, &changes, checkpoint);
+                match self.commit_kept(&changes).await {
+                    Ok(done) => self.done(done, outcome).await,
+                    Err(error) => failed(outcome, error, &changes.preview.effects),
+                }
             }
             Ok(ChangeSetDecision::Part(checkpoint, part)) => {
                 let without = left_out(&changes.preview.effects, &part);
@@ -203,6 +212,20 @@ impl UnsettledCall {
             Ok(done) => self.done(done, outcome).await,
             Err(error) => failed(outcome, error, &changes.preview.effects),
         }
+    }
+
+    /// Commits what a remembered approval covers. What undo can not keep any more is not committed.
+    async fn commit_kept(&self, changes: &ChangeSet) -> Result<CommitResult, CallError> {
+        let _commit = self.lock_commits().await?;
+        let (task, held) = self.hold(&[], UndoRetention::ForUndo, Conflicts::Refused).await?;
+        if !task.is_kept() {
+            return Err(CallError::Stale("undo can not keep what is lost any more".to_owned()));
+        }
+        if !is_covered(&facts(self, &held.preview, changes.undo), &changes.facts) {
+            return Err(CallError::Stale("the loss has grown".to_owned()));
+        }
+        let leave = ChangeClearance::Shown(changes.preview.digest);
+        held.commit(&task, &leave, &self.context, Deadline::after(SETTLE)).await
     }
 
     /// Prepares and judges what was shown once more, under the commit lock, and commits it.

@@ -8,6 +8,7 @@ use crate::{
     tools::Tool,
 };
 use palisade_plan::change::Version;
+use palisade_policy::Commands;
 use palisade_protocol::Call;
 use serde_json::Value;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) struct UnsettledCall {
     pub(crate) call: Call,
     pub(crate) tool: Arc<Tool>,
     pub(crate) task: Task,
+    /// The programs that the call's text names.
+    pub(crate) commands: Commands,
     /// The directory in which the program ended.
     pub(crate) cwd: Option<Vec<u8>>,
     pub(crate) _turn: Option<Turn>,

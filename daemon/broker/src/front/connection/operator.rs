@@ -2,12 +2,18 @@
 
 use super::Connection;
 use crate::{
-    approval::poll::Answerer, base::roles::Role, stores::undo::UndoError,
-    telemetry::observers::Subscriber,
+    approval::poll::Answerer,
+    base::roles::Role,
+    stores::undo::UndoError,
+    telemetry::{
+        audit::search::{VisibleCalls, records_of},
+        observers::Subscriber,
+    },
 };
+use palisade_audit::Timestamp;
 use palisade_protocol::{
-    Answer, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, Question, Register, Registered,
-    Reply, SessionId, Subscribe, WireError, limits::MAX_FRAME,
+    Answer, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, Question, RecordQuery,
+    Register, Registered, Reply, ScopeQuery, SessionId, Subscribe, WireError, limits::MAX_FRAME,
 };
 use std::time::Duration;
 
@@ -91,6 +97,39 @@ impl Connection {
         let questions =
             self.server.calls.approvals.desk.pending().into_iter().take_while(fits).collect();
         Reply::Pending(Pending { questions })
+    }
+
+    /// Counts the earlier approval requests that scopes would have covered.
+    pub(super) async fn scope_history(&self, query: ScopeQuery) -> Result<Reply, WireError> {
+        let ScopeQuery { question, scopes } = query;
+        let wanted = self.server.calls.approvals.desk.history_query(&question, scopes)?;
+        let log = self.server.telemetry.audit.written()?;
+        let place = self.server.log_searches.enter(self.peer.uid).await;
+        let counted = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            wanted.count(&log, Timestamp::now())
+        });
+        let failed = |why: String| WireError::new(ErrorCode::Internal, why, "see the daemon's log");
+        let counted = counted.await.map_err(|error| failed(error.to_string()))?;
+        counted.map(Reply::ScopeHistory).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Reads the audit records of a call: an agent's user those of their own, an operator all.
+    pub(super) async fn records(&self, query: RecordQuery) -> Result<Reply, WireError> {
+        let visible = match self.role {
+            Role::Agent | Role::Provider => VisibleCalls::Own(self.peer.uid),
+            Role::Operator => VisibleCalls::All,
+        };
+        let log = self.server.telemetry.audit.written()?;
+        let place = self.server.log_searches.enter(self.peer.uid).await;
+        let found = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            records_of(&log, query.prefix.as_ref(), visible)
+        });
+        let failed = |error: tokio::task::JoinError| {
+            WireError::new(ErrorCode::Internal, error.to_string(), "see the daemon's log")
+        };
+        found.await.map_err(failed)?.map(Reply::Records)
     }
 
     /// Subscribes to events: an agent to sessions of its own user, an operator to all sessions.

@@ -103,6 +103,8 @@ impl Connection {
             Request::Overview => Ok(Reply::Overview(Box::new(overview::of(&self.server)))),
             Request::Kill(Kill { call_id }) => self.kill(&call_id),
             Request::Forget(forget) => self.forget(forget).await,
+            Request::ScopeHistory(query) => self.scope_history(query).await,
+            Request::Records(query) => self.records(query).await,
             Request::Provide(provide) => self.provide(provide),
             Request::Unprovide(unprovide) => self.unprovide(&unprovide),
             Request::InvokeProgress(progress) => {

@@ -17,6 +17,7 @@ use crate::{
     changes::guard::{EffectsReview, Route},
     tools::Tool,
 };
+use palisade_policy::Commands;
 use palisade_protocol::{Call, CallId, Finding, Guard, ToolName, WireError};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -35,6 +36,8 @@ pub(crate) struct CheckedCall {
     pub(super) preview: Option<Preview>,
     /// The route of its program.
     pub(super) route: Route,
+    /// The programs that its text names.
+    pub(super) commands: Commands,
     /// The report of a dry run whose program is run in a transaction.
     pub(super) report: Option<Value>,
     /// The transaction it runs in, once that exists.
@@ -99,9 +102,9 @@ impl CheckedCall {
         Self { report: Some(report), ..self }
     }
 
-    /// Sets another route, after the arguments were changed.
-    pub(crate) fn with_route(self, route: Route) -> Self {
-        Self { route, ..self }
+    /// Sets another route and other programs, after the arguments were changed.
+    pub(crate) fn with_route(self, route: Route, commands: Commands) -> Self {
+        Self { route, commands, ..self }
     }
 
     /// Returns the company in which the call runs. A program that leaves the session's directory as

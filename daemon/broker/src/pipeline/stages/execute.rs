@@ -38,6 +38,7 @@ use crate::{
     tools::{Tool, provider::left},
 };
 use palisade_plan::change::Version;
+use palisade_policy::Commands;
 use palisade_protocol::{
     Call, ErrorCode, Route as RouteName, ToolMetadata, WireError, arguments::Encoding,
 };
@@ -54,7 +55,7 @@ pub(crate) async fn execute(
     } = ticketed.ready;
     let (purpose, transaction, turn) =
         (ticketed.ready.purpose, ticketed.ready.transaction, ticketed.ready.turn);
-    let approved = ticketed.ready.approved;
+    let (approved, commands) = (ticketed.ready.approved, ticketed.ready.commands);
     let ValidatedTask { task, timeout, .. } = validated;
     let deadline = Deadline::after(timeout);
     let session = Arc::clone(&context.session);
@@ -74,6 +75,7 @@ pub(crate) async fn execute(
     let change = ChangePeriod::begin(&session, &tool.spec.metadata);
     let (mut outcome, unsettled) = match task {
         Task::Run(program) => {
+            let approved = (approved, commands);
             let running = ProgramCall { services, docket, call, tool, approved, context, deadline };
             let (mut outcome, unsettled) =
                 running.run(program, (route, transaction), (purpose, turn)).await;
@@ -136,7 +138,8 @@ struct ProgramCall<'a> {
     docket: &'a CallAudit,
     call: Call,
     tool: Arc<Tool>,
-    approved: Vec<Version>,
+    /// The files whose loss was approved with the call, and the programs that its text names.
+    approved: (Vec<Version>, Commands),
     context: Context,
     deadline: Deadline,
 }
@@ -151,6 +154,7 @@ impl ProgramCall<'_> {
         (purpose, turn): (Purpose, Option<Turn>),
     ) -> (Outcome, Option<Box<UnsettledCall>>) {
         let Self { services, docket, call, tool, approved, context, deadline } = self;
+        let (approved, commands) = approved;
         let review = match route {
             Route::Transaction(review) => review,
             // A dry run of a command that seems only to read.
@@ -166,6 +170,7 @@ impl ProgramCall<'_> {
             call,
             tool,
             task,
+            commands,
             cwd: None,
             _turn: turn,
         };

@@ -8,6 +8,7 @@ use crate::{
 };
 use palisade_audit::Ticket;
 use palisade_plan::change::Version;
+use palisade_policy::Commands;
 use palisade_protocol::{Call, Checkpoint, Finding};
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct ReadyCall {
     /// The files whose loss was approved with the call.
     pub(super) approved: Vec<Version>,
     pub(super) route: Route,
+    /// The programs that its text names.
+    pub(super) commands: Commands,
     pub(super) purpose: Purpose,
     pub(super) transaction: Option<Transaction>,
     pub(super) turn: Option<Turn>,

@@ -142,10 +142,7 @@ impl Undos {
 
     pub(super) fn unlink(&self, gone: &[CallId]) -> Result<(), UndoError> {
         for call in gone {
-            match fs::remove_file(self.path(call)?) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-                Ok(()) | Err(_) => {}
-            }
+            delete(&self.path(call)?)?;
         }
         Ok(())
     }
@@ -222,7 +219,13 @@ pub(super) fn scan(
     keep: Duration,
     now: Moment,
 ) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        // Whoever deleted the directory has deleted its records.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.parse().is_ok_and(|call| index.knows(&call)) {
@@ -236,11 +239,19 @@ pub(super) fn scan(
             Ok(_) | Err(_) if is_young(&path, keep) => {}
             Ok(_) | Err(_) => {
                 tracing::warn!(path = %named(&path).display(), "deleting an invalid undo record");
-                fs::remove_file(&path)?;
+                delete(&path)?;
             }
         }
     }
     Ok(())
+}
+
+/// Deletes a file. What another daemon has deleted already is deleted.
+fn delete(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        deleted => deleted,
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 pub(super) mod decisions;
 
+pub(crate) use decisions::review_word;
+
 use super::{
     Audit, RecordError, VolumeOwner,
     ending::{CallEnding, EndedCall, OutputLogging},

@@ -10,7 +10,7 @@ use super::{
     granted,
 };
 use crate::base::identity::SessionIdentity;
-use palisade_audit::{Connection, GrantAct, Record};
+use palisade_audit::{Connection, GrantAct, Record, RequestKey};
 use palisade_protocol::{CallId, Grant, Question};
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ impl Audit {
     pub(crate) async fn connection_asked(
         &self,
         session: &SessionIdentity,
-        asked: &Question,
+        (asked, key): (&Question, RequestKey),
         time: Duration,
         approvers: &[String],
     ) -> Result<SentRequest, RecordError> {
-        let record = question_record(session.id.to_string(), asked, time, approvers);
+        let record = question_record(session.id.to_string(), (asked, key), time, approvers);
         self.record(charged(session), record).await.map(drop)?;
         Ok(SentRequest { question: asked.question.clone(), digest: asked.digest.clone() })
     }

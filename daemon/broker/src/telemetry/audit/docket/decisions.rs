@@ -5,7 +5,7 @@ use super::{CallAudit, CheckpointDecision, SentRequest};
 use crate::telemetry::audit::{RecordError, granted};
 use palisade_audit::{
     Answer, CleanText, Decision, DecisionMaker, Digest, GrantAct, Hash, Judgement, Question,
-    Record, RequestContent, Review,
+    Record, RequestContent, RequestKey, Review,
 };
 use palisade_protocol::{CallResult, Checkpoint, Grant, Target};
 use std::time::Duration;
@@ -26,10 +26,11 @@ impl CallAudit {
     pub(crate) async fn question(
         &self,
         asked: &palisade_protocol::Question,
+        key: RequestKey,
         time: Duration,
         handlers: &[String],
     ) -> Result<SentRequest, RecordError> {
-        let record = question_record(self.call.session.clone(), asked, time, handlers);
+        let record = question_record(self.call.session.clone(), (asked, key), time, handlers);
         self.audit.record(self.charged(), record).await.map(drop)?;
         Ok(SentRequest { question: asked.question.clone(), digest: asked.digest.clone() })
     }
@@ -97,7 +98,7 @@ pub(in crate::telemetry::audit) fn answer_record(
         question: asked.map(|put| put.question.to_string()),
         call_id,
         session,
-        review: kind(review),
+        review: review_word(review),
         decision,
         by,
         reason: CleanText::new(&checkpoint.reason),
@@ -109,7 +110,7 @@ pub(in crate::telemetry::audit) fn answer_record(
 /// Makes the record of an approval request.
 pub(in crate::telemetry::audit) fn question_record(
     session: String,
-    asked: &palisade_protocol::Question,
+    (asked, key): (&palisade_protocol::Question, RequestKey),
     time: Duration,
     handlers: &[String],
 ) -> Record {
@@ -128,7 +129,7 @@ pub(in crate::telemetry::audit) fn question_record(
         question: asked.question.to_string(),
         call_id: asked.call_id.to_string(),
         session,
-        review: kind(asked.review),
+        review: review_word(asked.review),
         digest: asked.digest.parse().unwrap_or(Hash::ZERO),
         handlers: CleanText::list(handlers),
         deadline_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
@@ -139,10 +140,12 @@ pub(in crate::telemetry::audit) fn question_record(
             diff: asked.view.diff.as_deref().map(CleanText::new),
             output: asked.output.as_ref().map(output),
         },
+        key: Some(key),
     })
 }
 
-const fn kind(review: palisade_protocol::Review) -> Review {
+/// The word for a kind of review in the log.
+pub(crate) const fn review_word(review: palisade_protocol::Review) -> Review {
     match review {
         palisade_protocol::Review::Input => Review::Input,
         palisade_protocol::Review::Output => Review::Output,
