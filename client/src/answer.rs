@@ -3,7 +3,7 @@
 use crate::Error;
 use palisade_protocol::{
     Decision, Deny, JsonText, Modified, Part, Question, RawPath, Register, Remember, Replace,
-    Review, Scope, ToolName, Until, Withhold,
+    Review, Scope, SessionId, ToolName, Until, Withhold,
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -19,6 +19,7 @@ pub struct Registration {
     priority: i32,
     deadline: Option<Duration>,
     heartbeat: Option<Duration>,
+    session: Option<SessionId>,
 }
 
 impl Registration {
@@ -32,6 +33,7 @@ impl Registration {
             priority: 0,
             deadline: None,
             heartbeat: None,
+            session: None,
         }
     }
 
@@ -66,6 +68,13 @@ impl Registration {
         self
     }
 
+    /// Restricts the approver to the calls of one session. Registering fails with `not_found` if the
+    /// daemon has no such session.
+    pub fn session(mut self, session: &SessionId) -> Self {
+        self.session = Some(session.clone());
+        self
+    }
+
     pub(crate) fn promised_heartbeat(&self) -> Option<Duration> {
         self.heartbeat
     }
@@ -79,6 +88,7 @@ impl Registration {
             priority: self.priority,
             deadline_ms: self.deadline.map(milliseconds),
             heartbeat_ms: self.heartbeat.map(milliseconds),
+            session: self.session.clone(),
         })
     }
 }

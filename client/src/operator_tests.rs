@@ -48,7 +48,8 @@ async fn a_handler_registers_hears_and_answers_with_the_digest() {
         .tool("bash")
         .priority(3)
         .deadline(Duration::from_secs(60))
-        .heartbeat(Duration::from_secs(5));
+        .heartbeat(Duration::from_secs(5))
+        .session(&"s-1".parse().unwrap());
     let daemon = async {
         let asked = fake.next().await;
         let handler = "h-1".parse().unwrap();
@@ -64,6 +65,7 @@ async fn a_handler_registers_hears_and_answers_with_the_digest() {
         priority: 3,
         deadline_ms: Some(60_000),
         heartbeat_ms: Some(5000),
+        session: Some("s-1".parse().unwrap()),
     };
     assert_eq!(asked, Request::Register(expected));
 

@@ -29,6 +29,9 @@ pub struct Register {
     /// least this often. Otherwise it counts as hung and is asked nothing more.
     #[serde(default)]
     pub heartbeat_ms: Option<u64>,
+    /// The session whose calls the approver reviews; those of all sessions if left out.
+    #[serde(default)]
+    pub session: Option<SessionId>,
 }
 
 /// The kinds of review.

@@ -47,7 +47,7 @@ wire! {
     struct Resume { session: String, token: String, calls: Option<Vec<u64>> }
     struct Register {
         name: String, reviews: Vec<Review>, tools: Vec<String>, priority: i32,
-        deadline_ms: Option<u64>, heartbeat_ms: Option<u64>,
+        deadline_ms: Option<u64>, heartbeat_ms: Option<u64>, session: Option<String>,
     }
     enum Review { Input, Output, Effects }
     struct Answer { question: String, digest: String, decision: Decision, remember: Option<Remember> }

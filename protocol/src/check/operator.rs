@@ -180,6 +180,7 @@ mod tests {
             priority: 0,
             deadline_ms: Some(1),
             heartbeat_ms: Some(MAX_TIMEOUT_MS),
+            session: None,
         }
     }
 

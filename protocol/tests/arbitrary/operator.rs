@@ -58,8 +58,8 @@ fn answer() -> impl Strategy<Value = Answer> {
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let times = (option::of(any::<u64>()), option::of(any::<u64>()));
     prop_oneof![
-        (text(), vec(review(), 0..3), vec(name(), 0..3), any::<i32>(), times).prop_map(
-            |(name, reviews, tools, priority, (deadline_ms, heartbeat_ms))| {
+        (text(), vec(review(), 0..3), vec(name(), 0..3), any::<i32>(), times, option::of(name()))
+            .prop_map(|(name, reviews, tools, priority, (deadline_ms, heartbeat_ms), session)| {
                 Request::Register(Register {
                     name,
                     reviews,
@@ -67,9 +67,9 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
                     priority,
                     deadline_ms,
                     heartbeat_ms,
+                    session,
                 })
-            }
-        ),
+            }),
         answer().prop_map(|answer| Request::Answer(Box::new(answer))),
         Just(Request::Withdraw),
         Just(Request::Pending),

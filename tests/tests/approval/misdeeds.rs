@@ -1,12 +1,12 @@
 //! Handlers that misbehave, and whoever is none: only a clear yes of somebody who was asked approves,
 //! and an agent is never that somebody.
 
-use palisade_client::{Answer, Registration};
+use palisade_client::{Answer, Open, Registration};
 use palisade_protocol::{
     Decision, Deny, ErrorCode, Event, Question, Register, Remember, Reply, Request, Review, Scope,
     ServerMessage, Until, wire::Dialect,
 };
-use palisade_tests::{Desk, Mode, handlers, raw::Raw};
+use palisade_tests::{Desk, Mode, Sandbox, handlers, raw::Raw};
 use serde_json::{Value, json};
 
 fn write(content: &str) -> Value {
@@ -22,6 +22,7 @@ fn registration(name: &str, tools: &[&str]) -> Register {
         priority: 0,
         deadline_ms: None,
         heartbeat_ms: None,
+        session: None,
     }
 }
 
@@ -210,6 +211,38 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
         }
         // The control: with a clear yes the attempt succeeds.
         desk.attach_for(&[Review::Input]);
+        let (result, asked) =
+            desk.call("delete_file", json!({"path": "f"}), |_| Some(Answer::approve()));
+        assert_eq!((result.success, asked.len()), (true, 1), "{mode:?}: {:?}", result.error);
+        assert_eq!(desk.text("f"), None, "{mode:?}");
+    }
+}
+
+#[test]
+fn an_approver_of_one_session_is_asked_about_no_other() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &handlers("deadline_ms = 300000"));
+        desk.file("f", "old");
+        desk.file("g", "old");
+        let other = Sandbox::over(
+            desk.daemon.connect(mode),
+            None,
+            Open::new(desk.world.workspace()).profile("asking"),
+        )
+        .expect("a session");
+        let only = |session: &str| {
+            let registration = Registration::new("program:one").session(&session.parse().unwrap());
+            desk.sandbox.wait(desk.operator.register(registration))
+        };
+        let error = only("s-never").expect_err("there is no such session");
+        assert_eq!(error.code(), Some(ErrorCode::NotFound), "{error}");
+        only(desk.sandbox.session.id().as_str()).unwrap();
+        // The other session's call is not asked about, and it can not be approved.
+        let denied = other.call("delete_file", json!({"path": "g"}));
+        let error = denied.error.expect("denied");
+        assert!(error.message.contains("no approver is connected"), "{error:?}");
+        assert_eq!(desk.text("g").as_deref(), Some("old"), "{mode:?}");
+        // The control: its own session's call is.
         let (result, asked) =
             desk.call("delete_file", json!({"path": "f"}), |_| Some(Answer::approve()));
         assert_eq!((result.success, asked.len()), (true, 1), "{mode:?}: {:?}", result.error);

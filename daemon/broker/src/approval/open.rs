@@ -71,7 +71,7 @@ pub(super) struct OpenRequest {
 impl ConnectedApprover {
     /// Returns `true` if the approver may be asked, and wants such requests.
     pub(super) fn wants(&self, question: &Question, limits: &Handlers, stakes: Stakes) -> bool {
-        let tools = &self.register.tools;
+        let Register { tools, session, .. } = &self.register;
         let may_answer = match &self.class {
             ApproverClass::Operator => true,
             ApproverClass::AgentClient(session) => {
@@ -84,6 +84,7 @@ impl ConnectedApprover {
         may_answer
             && self.register.reviews.contains(&question.review)
             && (tools.is_empty() || tools.contains(&question.tool))
+            && session.as_ref().is_none_or(|session| *session == question.asker.session)
     }
 
     /// The time at which the approver counts as hung; `None` without a heartbeat.

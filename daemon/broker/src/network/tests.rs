@@ -212,6 +212,7 @@ impl Stage {
             priority: 0,
             deadline_ms: None,
             heartbeat_ms: None,
+            session: None,
         };
         self.approvals.desk.attach(ALICE, register, outbox).unwrap();
         questions

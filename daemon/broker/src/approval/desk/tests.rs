@@ -84,6 +84,7 @@ fn register(name: &str) -> Register {
         priority: 0,
         deadline_ms: None,
         heartbeat_ms: None,
+        session: None,
     }
 }
 
@@ -217,6 +218,8 @@ async fn nobody_there_is_a_no() {
     assert_eq!(reason(ask(&desk, inquiry("d", "")).await.unwrap()), none);
     let outputs = Register { reviews: vec![Review::Output], ..register("outputs") };
     let _outputs = attach(&desk, 2, outputs);
+    let elsewhere = Register { session: Some("s-other".parse().unwrap()), ..register("other") };
+    let _elsewhere = attach(&desk, 3, elsewhere);
     assert_eq!(reason(ask(&desk, inquiry("d", "grace_ms = 1000")).await.unwrap()), none);
     assert_over(&desk);
 }

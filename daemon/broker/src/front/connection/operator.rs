@@ -24,10 +24,23 @@ impl Connection {
     pub(super) fn register(&self, register: Register) -> Result<Reply, WireError> {
         let desk = &self.server.calls.approvals.desk;
         let (from, outbox) = (self.answerer(), self.outbox.clone());
+        let own = match self.role {
+            Role::Agent => Some(self.own_requests()?),
+            Role::Operator | Role::Provider => None,
+        };
+        if let Some(wanted) = &register.session {
+            let exists = match &own {
+                Some(own) => own == wanted,
+                None => self.server.host.session(wanted).is_some(),
+            };
+            if !exists {
+                return Err(no_session(wanted));
+            }
+        }
         tracing::info!(uid = self.peer.uid, name = ?register.name, "an approver connected");
-        let handler = match self.role {
-            Role::Agent => desk.attach_client(self.own_requests()?, from, register, outbox)?,
-            Role::Operator | Role::Provider => desk.attach(from, register, outbox)?,
+        let handler = match own {
+            Some(own) => desk.attach_client(own, from, register, outbox)?,
+            None => desk.attach(from, register, outbox)?,
         };
         Ok(Reply::Registered(Registered { handler }))
     }
