@@ -7,7 +7,7 @@ use super::{
     service::ApprovalService,
 };
 use crate::{
-    approval::verdict::Verdict,
+    approval::verdict::{Decider, Verdict},
     base::{error::CallError, outcome::Outcome, preview::Preview, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
     telemetry::{
@@ -41,7 +41,7 @@ pub(crate) enum ChangeSetDecision {
     /// All changes but these are to be committed.
     Part(Checkpoint, Part),
     /// All changes are to be discarded.
-    Denied { by: String, reason: String, guidance: String },
+    Denied { by: Decider, reason: String, guidance: String },
 }
 
 /// Asks whether the changes of a command may be committed.
@@ -94,17 +94,18 @@ pub(crate) async fn ask(
     let text = str::to_owned;
     let (checkpoint, decided) = match verdict {
         Verdict::Approved { by, .. } => {
-            let checkpoint = Checkpoint { decision: text("approved"), by, reason: String::new() };
+            let (decision, by) = (text("approved"), by.to_string());
+            let checkpoint = Checkpoint { decision, by, reason: String::new() };
             (checkpoint.clone(), ChangeSetDecision::All(checkpoint))
         }
         Verdict::Part { by, part } => {
             let reason = text("some of its changes were left out");
-            let checkpoint = Checkpoint { decision: text("approved"), by, reason };
+            let checkpoint = Checkpoint { decision: text("approved"), by: by.to_string(), reason };
             (checkpoint.clone(), ChangeSetDecision::Part(checkpoint, part))
         }
         Verdict::Denied { by, reason, guidance } => {
             let (decision, said) = (text("denied"), reason.clone());
-            let checkpoint = Checkpoint { decision, by: by.clone(), reason: said };
+            let checkpoint = Checkpoint { decision, by: by.to_string(), reason: said };
             (checkpoint, ChangeSetDecision::Denied { by, reason, guidance })
         }
         Verdict::Modified { .. } | Verdict::Replaced { .. } => {

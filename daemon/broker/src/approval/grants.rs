@@ -239,7 +239,7 @@ fn summary(claim: &ApprovalKey, scope: &Scope) -> String {
         Scope::CommandPrefix(prefix) => format!("{} …", prefix.words.join(" ")),
         Scope::Path(scope) => format!("{} and below", String::from_utf8_lossy(&scope.path.0)),
     };
-    super::visible::line(&format!("{tool}: {what}"))
+    palisade_text::escape_line(&format!("{tool}: {what}"))
 }
 
 #[cfg(test)]
