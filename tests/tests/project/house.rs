@@ -146,7 +146,7 @@ const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/plan/", 4200),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
-    ("daemon/text/", 150),
+    ("daemon/text/", 260),
 ];
 
 fn root() -> &'static Path {

@@ -20,7 +20,7 @@ use crate::{
     telemetry::audit::Audit,
 };
 use cell::SessionCell;
-use handles::{CallHandles, SessionNetwork, SessionReceipt, WorkspaceHandles};
+use handles::{SessionCalls, SessionNetwork, SessionReceipt, WorkspaceHandles};
 use palisade_plan::launcher::SessionNumber;
 use palisade_policy::{Facts, SessionMemory};
 use palisade_protocol::{
@@ -44,7 +44,7 @@ pub(crate) struct Session {
     pub(crate) cell: SessionCell,
     pub(crate) network: SessionNetwork,
     pub(crate) files: WorkspaceHandles,
-    pub(crate) calls: CallHandles,
+    pub(crate) calls: SessionCalls,
     pub(crate) jobs: Jobs,
     pub(crate) analyses: AnalysisCache,
     pub(crate) search_paths: SearchPaths,

@@ -76,7 +76,7 @@ pub(crate) struct WorkspaceHandles {
 
 /// A session's calls: their order, their number, and their replies.
 #[derive(Debug)]
-pub(crate) struct CallHandles {
+pub(crate) struct SessionCalls {
     pub(crate) turns: Turns,
     pub(crate) replies: ReplyStore,
     pub(crate) in_flight: AtomicU32,
@@ -85,7 +85,7 @@ pub(crate) struct CallHandles {
     pub(super) untold: Mutex<Vec<Finding>>,
 }
 
-impl CallHandles {
+impl SessionCalls {
     pub(super) fn new(turns: Turns) -> Self {
         Self {
             turns,

@@ -4,7 +4,7 @@
 use super::{
     Session, authority,
     cell::{SessionCell, SessionState, attend, end},
-    handles::{CallHandles, SessionNetwork, SessionReceipt, WorkspaceHandles},
+    handles::{SessionCalls, SessionNetwork, SessionReceipt, WorkspaceHandles},
     made::ConfinedCell,
 };
 use crate::{
@@ -211,7 +211,7 @@ pub(crate) async fn begin(
             oom: OomCounter::open(&made.oom_file),
         },
         network: SessionNetwork::new(made.listeners, inspection),
-        calls: CallHandles::new(Turns::new(profile.parallel_calls())),
+        calls: SessionCalls::new(Turns::new(profile.parallel_calls())),
         jobs: Jobs::new(profile.max_jobs(), host.audit.clone(), places),
         analyses: AnalysisCache::default(),
         search_paths,
