@@ -8,8 +8,8 @@ pub enum CharacterClass {
     /// It takes no room or looks like a space, but scripts and emoji need it: joiners, variation
     /// selectors, fillers, and spaces other than U+0020.
     Ambiguous,
-    /// It takes no room, and no script needs it: zero width space, word joiner, byte order mark, tags.
-    /// It can carry text that a program reads and a person does not see.
+    /// It takes no room, and no script needs it: zero width space, word joiner, byte order mark,
+    /// tags. It can carry text that a program reads and a person does not see.
     Invisible,
     /// It moves the cursor, ends the line or changes the direction of the text after it.
     Control,
@@ -20,7 +20,7 @@ pub enum CharacterClass {
 pub fn classify(c: char) -> CharacterClass {
     match c {
         ' '..='~' => CharacterClass::Visible,
-        '\0'..='\u{9f}' // C0, delete and C1 controls
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' // C0, delete and C1 controls
         | '\u{61c}' | '\u{200e}' | '\u{200f}' // marks of direction
         | '\u{2028}'..='\u{202e}' // line separators, embeddings and overrides of direction
         | '\u{2066}'..='\u{2069}' // isolates of direction
@@ -44,8 +44,8 @@ pub fn classify(c: char) -> CharacterClass {
     }
 }
 
-/// Returns `true` if a character moves the cursor, ends the line or changes the direction of the text
-/// after it. No message and no name contains one unescaped.
+/// Returns `true` if a character moves the cursor, ends the line or changes the direction of the
+/// text after it. No message and no name contains one unescaped.
 #[must_use]
 pub fn is_control(c: char) -> bool {
     classify(c) == CharacterClass::Control

@@ -44,8 +44,8 @@ pub fn escape_bytes(name: &[u8]) -> String {
     shown
 }
 
-/// Returns at most `most` characters of a text as one line, for a comment: control characters become
-/// spaces, and characters that nobody sees are left out.
+/// Returns at most `most` characters of a text as one line, for a comment: control characters
+/// become spaces, and characters that nobody sees are left out.
 #[must_use]
 pub fn on_one_line(text: &str, most: usize) -> String {
     let plain = text.chars().filter_map(|c| match classify(c) {

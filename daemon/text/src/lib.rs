@@ -1,6 +1,6 @@
 //! Text that is shown to people: which characters are visible as themselves, how the others are
-//! escaped, hexadecimal digits, and the nearest of several names. Every room uses this crate, so that
-//! a character is not plain text in one message and an escape in another. Pure: no I/O.
+//! escaped, hexadecimal digits, and the nearest of several names. Every room uses this crate, so
+//! that a character is not plain text in one message and an escape in another. Pure: no I/O.
 #![forbid(unsafe_code)]
 
 mod character;
@@ -24,7 +24,8 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Parses exactly `N` bytes from hexadecimal digits in lower case; `None` if the text is anything else.
+/// Parses exactly `N` bytes from hexadecimal digits in lower case; `None` if the text is anything
+/// else.
 #[must_use]
 pub fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let value = |digit: u8| match digit {
