@@ -2,18 +2,13 @@
 
 use palisade_programs::{NotFound, Obstacle, SearchedPath};
 use palisade_protocol::{CallResult, ErrorCode, NameError, WireError, limits::MAX_FRAME};
-use std::{io, path::PathBuf, time::Duration};
+use std::{fmt, io, path::PathBuf, time::Duration};
 
 /// The reason there is no answer, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Nothing listens on the socket, or this user may not use it.
-    #[error(
-        "can not connect to {}: {source}; is palisaded running, and may this user use its socket? \
-         Client::embedded() needs no running daemon",
-        path.display()
-    )]
     Connect {
         /// The socket's path.
         path: PathBuf,
@@ -21,10 +16,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The program of the daemon to embed was not found.
-    #[error("{}", not_found(.0))]
     DaemonNotFound(#[from] NotFound),
     /// The daemon to embed could not be started.
-    #[error("can not start {}: {source}; is it a program this user may run?", path.display())]
     DaemonNotStarted {
         /// The program's path.
         path: PathBuf,
@@ -32,45 +25,28 @@ pub enum Error {
         source: io::Error,
     },
     /// The embedded daemon did not end by itself and was killed.
-    #[error("the embedded daemon did not end within {0:?} and was killed; see its messages")]
     DaemonStuck(Duration),
     /// The socket itself failed before the first message.
-    #[error("can not use the socket: {0}")]
     Socket(#[source] io::Error),
     /// The daemon sent something that this client does not understand.
-    #[error(
-        "the daemon's answer is not understood: {0}; are client and daemon from the same release?"
-    )]
     Protocol(String),
     /// The daemon refused or failed the request, and says why.
-    #[error(transparent)]
     Remote(#[from] WireError),
     /// A call was made and did not succeed, in a method that only returns a value on success.
-    #[error("{}", failed(.0))]
     Failed(Box<CallResult>),
     /// The connection ended first. Whether the call ran is unknown.
-    #[error("the connection to the daemon ended ({0}); reconnect() makes a new one")]
     Disconnected(String),
     /// The request is larger than a frame may be.
-    #[error(
-        "the request is larger than the {MAX_FRAME} bytes of a frame; send large content with \
-         write_bytes or as stdin, which are sent in pieces"
-    )]
     TooLarge,
     /// The arguments have no JSON form.
-    #[error("the arguments can not be written as JSON: {0}")]
     Arguments(#[source] serde_json::Error),
     /// The name is not valid.
-    #[error(transparent)]
     Name(#[from] NameError),
     /// The attachment could not be read; the call was cancelled.
-    #[error("can not read the call's attachment: {0}; the call was cancelled")]
     Attachment(#[source] io::Error),
     /// The file is not text.
-    #[error("{} is not UTF-8 text; read_bytes returns its bytes", .0.display())]
     NotText(PathBuf),
     /// The workspace's path can not be made absolute.
-    #[error("can not make {} an absolute path: {source}; name the directory in full", path.display())]
     Workspace {
         /// The path as given.
         path: PathBuf,
@@ -78,20 +54,93 @@ pub enum Error {
         source: io::Error,
     },
     /// A client that was created from a stream can not connect again.
-    #[error(
-        "this client was created from a stream and can not connect again; create a new \
-         one with Client::from_stream"
-    )]
     NotReconnectable,
     /// A session that ends with its connection can not be resumed.
-    #[error(
-        "this session ends with its connection; open one with Open::resumable, on a daemon that \
-         listens on a socket"
-    )]
     NotResumable,
 }
 
+/// Formats the message and, after a semicolon, the hint.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hint = self.hint();
+        match hint.is_empty() {
+            true => f.write_str(&self.message()),
+            false => write!(f, "{}; {hint}", self.message()),
+        }
+    }
+}
+
 impl Error {
+    /// Returns what happened, without the [hint](Self::hint).
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::Connect { path, source } => {
+                format!("can not connect to {}: {source}", path.display())
+            }
+            Self::DaemonNotFound(missing) => not_found(missing),
+            Self::DaemonNotStarted { path, source } => {
+                format!("can not start {}: {source}", path.display())
+            }
+            Self::DaemonStuck(time) => {
+                format!("the embedded daemon did not end within {time:?} and was killed")
+            }
+            Self::Socket(error) => format!("can not use the socket: {error}"),
+            Self::Protocol(why) => format!("the daemon's answer is not understood: {why}"),
+            // With the daemon's own hint.
+            Self::Remote(error) => error.to_string(),
+            Self::Failed(result) => failed(result),
+            Self::Disconnected(why) => format!("the connection to the daemon ended ({why})"),
+            Self::TooLarge => {
+                format!("the request is larger than the {MAX_FRAME} bytes of a frame")
+            }
+            Self::Arguments(error) => format!("the arguments can not be written as JSON: {error}"),
+            Self::Name(error) => error.to_string(),
+            Self::Attachment(error) => format!("can not read the call's attachment: {error}"),
+            Self::NotText(path) => format!("{} is not UTF-8 text", path.display()),
+            Self::Workspace { path, source } => {
+                format!("can not make {} an absolute path: {source}", path.display())
+            }
+            Self::NotReconnectable => {
+                "this client was created from a stream and can not connect again".to_owned()
+            }
+            Self::NotResumable => "this session ends with its connection".to_owned(),
+        }
+    }
+
+    /// Returns what a user of this library can do; empty if there is nothing to say, or if the daemon
+    /// says it in its own error.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let hint = match self {
+            Self::DaemonNotFound(missing) => return install(missing),
+            Self::Connect { .. } => {
+                "is palisaded running, and may this user use its socket? Client::embedded() needs \
+                 no running daemon"
+            }
+            Self::DaemonNotStarted { .. } => "is it a program this user may run?",
+            Self::DaemonStuck(_) => "see its messages",
+            Self::Protocol(_) => "are client and daemon from the same release?",
+            Self::Disconnected(_) => "reconnect() makes a new one",
+            Self::TooLarge => {
+                "send large content with write_bytes or as stdin, which are sent in pieces"
+            }
+            Self::Attachment(_) => "the call was cancelled",
+            Self::NotText(_) => "read_bytes returns its bytes",
+            Self::Workspace { .. } => "name the directory in full",
+            Self::NotReconnectable => "create a new one with Client::from_stream",
+            Self::NotResumable => {
+                "open one with Open::resumable, on a daemon that listens on a socket"
+            }
+            Self::Socket(_)
+            | Self::Remote(_)
+            | Self::Failed(_)
+            | Self::Arguments(_)
+            | Self::Name(_) => "",
+        };
+        hint.to_owned()
+    }
+
     /// Returns the daemon's own error, if the daemon refused or failed the request.
     #[must_use]
     pub fn wire(&self) -> Option<&WireError> {
@@ -130,23 +179,31 @@ impl Error {
     }
 }
 
-/// Says what to set. A path that exists and can not be used is named with the reason.
+/// Says that a program was not found. A path that exists and can not be used is named with the reason.
 fn not_found(missing: &NotFound) -> String {
-    let absent = |searched: &&SearchedPath| matches!(searched.obstacle, Obstacle::Absent);
     let blocked: Vec<_> = missing
         .searched
         .iter()
-        .filter(|searched| !absent(searched))
+        .filter(|searched| !is_absent(searched))
         .map(ToString::to_string)
         .collect();
     let blocked = match blocked.as_slice() {
         [] => String::new(),
         blocked => format!(" ({})", blocked.join(", ")),
     };
-    let near = missing.searched.iter().find(absent).and_then(|searched| searched.path.parent());
+    format!("{} was not found{blocked}", missing.name)
+}
+
+/// Says where to install a program that was not found.
+fn install(missing: &NotFound) -> String {
+    let near = missing.searched.iter().find(|searched| is_absent(searched));
+    let near = near.and_then(|searched| searched.path.parent());
     let near = near.map(|near| format!(" into {}", near.display())).unwrap_or_default();
-    let name = &missing.name;
-    format!("{name} was not found{blocked}; set PALISADE_DAEMON to its path, or install it{near}")
+    format!("set PALISADE_DAEMON to its path, or install it{near}")
+}
+
+const fn is_absent(searched: &SearchedPath) -> bool {
+    matches!(searched.obstacle, Obstacle::Absent)
 }
 
 fn failed(result: &CallResult) -> String {

@@ -101,7 +101,7 @@ struct Bench {
     environment: Vec<(String, String)>,
 }
 
-/// How the rows are shown.
+/// The form in which the rows are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -109,7 +109,7 @@ enum Form {
     Markdown,
 }
 
-/// What the command line asks for.
+/// The parts of the bench that the command line asks for.
 struct Request {
     quick: bool,
     form: Form,

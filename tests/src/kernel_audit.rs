@@ -93,7 +93,7 @@ impl KernelAudit {
         self.set(1, ROOM).expect("on");
     }
 
-    /// Whether kernel auditing is on now.
+    /// Returns `true` if kernel auditing is on now.
     #[must_use]
     pub fn is_on(&self) -> bool {
         ask(&self.control, GET, &[]).expect("its status")[ENABLED_AT] != 0

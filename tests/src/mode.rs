@@ -26,7 +26,7 @@ impl Mode {
         }
     }
 
-    /// Whether one of many cases is tried in this mode: all of them in the long form; in the short
+    /// Returns whether one of many cases is tried in this mode: all of them in the long form; in the short
     /// form each in one of the modes, in turn.
     #[must_use]
     pub fn has_turn(self, case: usize) -> bool {

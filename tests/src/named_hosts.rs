@@ -29,7 +29,7 @@ pub struct NamedHosts {
     _service: Option<RoomService>,
 }
 
-/// Where the egress rooms of a daemon have their credentials from.
+/// The source of the credentials of the egress rooms of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialsFrom {
     /// Files in a directory of the user who starts the daemon. The user that root's daemon switches to

@@ -43,13 +43,13 @@ fn read(pid: i32) -> Option<Process> {
 }
 
 impl Process {
-    /// Whether this is a shell that waits for a call.
+    /// Returns `true` if this is a shell that waits for a call.
     #[must_use]
     pub fn is_spare(&self) -> bool {
         self.command == "bash -c exit 125"
     }
 
-    /// Whether this is a process of a cell, or a child of one that has not executed a program yet.
+    /// Returns `true` for a process of a cell, or a child of one that has not executed a program yet.
     #[must_use]
     pub fn is_cell(&self) -> bool {
         self.command.starts_with("palisade-cell")

@@ -138,7 +138,7 @@ pub enum RandomStep {
     Undo {
         /// The index of the call.
         call: usize,
-        /// Whether to undo by force, which also reverts later changes.
+        /// Undoes by force, which also reverts later changes.
         force: bool,
     },
 }

@@ -26,7 +26,7 @@ pub struct Disregarded {
 }
 
 impl Disregarded {
-    /// Whether a path has such a name.
+    /// Returns `true` if a path has such a name.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
         let is_below = |above: &Path| {
@@ -106,7 +106,7 @@ impl InitialState {
     }
 }
 
-/// Whether the loss of an object is acceptable: a blob whose bytes are elsewhere, or the commits of
+/// Returns `true` if the loss of an object is acceptable: a blob whose bytes are elsewhere, or the commits of
 /// a stash. A tree is lost only with its commit.
 fn is_excused(kind: &str, bytes: &Vec<u8>, is_kept: &impl Fn(&Vec<u8>) -> bool) -> bool {
     const STASHES: [&str; 4] = ["WIP on ", "On ", "index on ", "untracked files on "];

@@ -52,7 +52,7 @@ impl fmt::Display for TableCall {
     }
 }
 
-/// Whether a call was denied.
+/// Returns `true` if a call was denied.
 #[must_use]
 pub fn is_denied(result: &CallResult) -> bool {
     result.error.as_ref().is_some_and(|error| error.code == ErrorCode::Denied)

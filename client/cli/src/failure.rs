@@ -87,19 +87,17 @@ impl From<Error> for Failure {
         if let Some(wire) = error.wire() {
             return Self::from(wire);
         }
-        // The client's errors have the form "what happened; what to do", the latter for users of
-        // the library.
-        let text = error.to_string();
-        let (message, hint) = text.split_once("; ").unwrap_or((&text, ""));
+        // The hints of these two are for users of the library.
         let hint = if let Error::Connect { .. } = error {
             "is palisaded running, and may this user use its socket? Without --socket and \
              $PALISADE_SOCKET, a private daemon is started"
+                .to_owned()
         } else if let Error::Disconnected(_) = error {
-            "see the daemon's messages for the reason; then run the command again"
+            "see the daemon's messages for the reason; then run the command again".to_owned()
         } else {
-            hint
+            error.hint()
         };
-        Self::new(message, hint)
+        Self::new(error.message(), hint)
     }
 }
 
@@ -125,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_error_is_split_into_message_and_hint() {
+    fn the_clients_error_keeps_its_message_and_hint() {
         let failure = Failure::from(Error::Disconnected("why".to_owned()));
         assert_eq!(failure.status, 125);
         assert_eq!(failure.message, "the connection to the daemon ended (why)");

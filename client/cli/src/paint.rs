@@ -63,7 +63,7 @@ pub(crate) fn stderr() -> Paint {
 
 /// Makes foreign text safe to print: one line without control characters.
 pub(crate) fn harmless(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let plain = |c: char| if palisade_text::is_control(c) { '\u{fffd}' } else { c };
     text.lines()
         .map(|line| line.chars().map(plain).collect::<String>())
         .collect::<Vec<_>>()

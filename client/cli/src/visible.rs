@@ -10,7 +10,9 @@ pub(crate) fn visible(text: &str) -> String {
             '\t' => shown.push_str("    "),
             '\u{7f}' => shown.push('\u{2421}'),
             c if c < ' ' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
-            c if hides(c) => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
+            c if palisade_text::is_hidden(c) => {
+                shown.push_str(&format!("<U+{:04X}>", u32::from(c)))
+            }
             c => shown.push(c),
         }
     }
@@ -20,21 +22,6 @@ pub(crate) fn visible(text: &str) -> String {
 /// Returns each line of a text, made visible.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
     text.strip_suffix('\n').unwrap_or(text).split('\n').map(visible)
-}
-
-/// Returns `true` if a character is invisible, looks like a space, or reorders others.
-fn hides(c: char) -> bool {
-    matches!(u32::from(c),
-        0x80..=0xa0 // C1 controls; a space that is none
-        | 0xad | 0x34f | 0x61c | 0x115f | 0x1160 | 0x17b4 | 0x17b5 // soft hyphen, joiner, fillers
-        | 0x1680 | 0x180b..=0x180f // space mark, variation selectors
-        | 0x2000..=0x200f // spaces, zero width, left-to-right and right-to-left marks
-        | 0x2028..=0x202f // line separators, bidirectional embeddings and overrides
-        | 0x205f..=0x206f // spaces, invisible operators, bidirectional isolates
-        | 0x2800 | 0x3000 | 0x3164 | 0xfeff | 0xffa0 // blanks, byte order mark
-        | 0xfe00..=0xfe0f | 0xfff0..=0xfffb // variation selectors, annotations
-        | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff // musical controls, tags
-    )
 }
 
 #[cfg(test)]

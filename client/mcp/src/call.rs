@@ -43,7 +43,7 @@ pub(crate) struct NewCall {
 /// The client that makes a call.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    /// What the client says of itself.
+    /// The claims of the client about itself.
     pub(crate) claims: Vec<Claim>,
     pub(crate) peer: Peer<RoleServer>,
 }

@@ -1,4 +1,4 @@
-//! What a client says about itself and its conversation, for the audit log: its name, and the ids in
+//! The claims of a client about itself and its conversation, for the audit log: its name, and the ids in
 //! the `_meta` of a request. Nothing depends on it, so what is too long is cut or left out.
 
 use palisade_client::{

@@ -126,13 +126,8 @@ fn default_name(command: &[String]) -> String {
     let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     let plain = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
     let program: String = program.to_string_lossy().chars().filter(plain).take(40).collect();
-    let digest = hex(&Sha256::digest(command.join("\0")));
+    let digest = palisade_text::hex(&Sha256::digest(command.join("\0")));
     format!("server-{program}-{}", digest.get(..8).unwrap_or_default())
-}
-
-/// Writes bytes in hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the directory of a server's own files. It is not below the state directory of a daemon, which

@@ -57,13 +57,7 @@ impl Hasher {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [0; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        f.write_str(&palisade_text::hex(&self.0))
     }
 }
 
@@ -77,19 +71,7 @@ impl FromStr for Hash {
     type Err = HashError;
 
     fn from_str(text: &str) -> Result<Self, HashError> {
-        let value = |digit: u8| match digit {
-            b'0'..=b'9' => Ok(digit - b'0'),
-            b'a'..=b'f' => Ok(digit - b'a' + 10),
-            _ => Err(HashError),
-        };
-        if text.len() != 64 {
-            return Err(HashError);
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = value(pair[0])? << 4 | value(pair[1])?;
-        }
-        Ok(Self(bytes))
+        palisade_text::parse_hex(text).map(Self).ok_or(HashError)
     }
 }
 

@@ -5,6 +5,7 @@ use ed25519_dalek::{
     pkcs8::{DecodePrivateKey as _, DecodePublicKey as _},
 };
 use palisade_programs::named;
+use palisade_text::{hex, parse_hex};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
@@ -126,30 +127,15 @@ impl SignatureText {
         message: &[u8],
         expected: Option<&PublicKey>,
     ) -> Result<(), SignatureFault> {
-        let key = unhex(&self.key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
+        let key = parse_hex(&self.key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
         let key = key.ok_or(SignatureFault::Invalid)?;
         if expected.is_some_and(|expected| expected.0 != key) {
             return Err(SignatureFault::OtherKey);
         }
-        let signature = unhex(&self.signature).ok_or(SignatureFault::Invalid)?;
+        let signature = parse_hex(&self.signature).ok_or(SignatureFault::Invalid)?;
         let signature = Signature::from_bytes(&signature);
         key.verify_strict(message, &signature).map_err(|_| SignatureFault::Invalid)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Formatter for OneLine {
             return CompactFormatter.write_string_fragment(writer, fragment);
         }
         let mut rest = fragment;
-        while let Some(at) = rest.find(is_control_or_invisible) {
+        while let Some(at) = rest.find(palisade_text::is_hidden) {
             CompactFormatter.write_string_fragment(writer, &rest[..at])?;
             let mut left = rest[at..].chars();
             if let Some(c) = left.next() {
@@ -109,15 +109,6 @@ impl Formatter for OneLine {
         }
         CompactFormatter.write_string_fragment(writer, rest)
     }
-}
-
-/// Returns `true` if a character is not displayed as itself: control characters, direction marks,
-/// separators, and characters without width.
-pub(crate) fn is_control_or_invisible(c: char) -> bool {
-    matches!(c,
-        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -158,7 +149,7 @@ pub(crate) mod tests {
         let line = made.render().unwrap();
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         let text = std::str::from_utf8(&line).unwrap().trim_end_matches('\n');
-        assert!(!text.contains(is_control_or_invisible), "{text}");
+        assert!(!text.contains(palisade_text::is_hidden), "{text}");
         assert!(text.contains("\\udb40\\udc41"), "{text}");
         assert_eq!(Entry::parse(&line).unwrap(), made);
     }

@@ -285,7 +285,7 @@ pub struct Call {
     pub findings: Vec<Finding>,
     /// The agent's deliberation, if the tool requires it.
     pub thinking: Option<Thinking>,
-    /// What the client said about itself and its conversation. Nothing proves it.
+    /// The claims of the client about itself and its conversation. Nothing proves them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
 }

@@ -21,4 +21,3 @@ pub(crate) mod review;
 pub(crate) mod service;
 pub(crate) mod verdict;
 pub(crate) mod view;
-pub(crate) mod visible;

@@ -10,7 +10,6 @@ pub(crate) mod capture;
 pub(crate) mod census;
 pub(crate) mod ended;
 pub(crate) mod error;
-pub(crate) mod escaped;
 pub(crate) mod fair;
 pub(crate) mod identity;
 pub(crate) mod live;

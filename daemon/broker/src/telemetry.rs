@@ -7,6 +7,7 @@
 
 pub(crate) mod audit;
 mod events;
+pub(crate) mod exposition_text;
 pub(crate) mod journal;
 pub(crate) mod logs;
 pub(crate) mod metrics;

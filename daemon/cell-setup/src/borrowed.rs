@@ -92,5 +92,5 @@ impl BorrowedIdentity {
 }
 
 fn capability(error: caps::errors::CapsError) -> StepFailure {
-    StepFailure::NotInForce(format!("capabilities over files: {error}"))
+    StepFailure::Setup(format!("capabilities over files: {error}"))
 }

@@ -37,8 +37,10 @@ pub enum StepFailure {
         /// The kernel's error.
         why: String,
     },
-    /// A restriction is not in force as the step requires, or could not be set up for a reason
-    /// other than a failed system call.
+    /// A step could not be set up for a reason other than a failed system call.
+    #[error("{0}")]
+    Setup(String),
+    /// A restriction was set up, and a check shows that it is not in force.
     #[error("{0}")]
     NotInForce(String),
 }
@@ -55,7 +57,7 @@ impl StepFailure {
         match self {
             Self::Workspace { .. } => Fault::Workspace,
             Self::Mount { .. } => Fault::Mount,
-            Self::Kernel { .. } | Self::NotInForce(_) => Fault::Host,
+            Self::Kernel { .. } | Self::Setup(_) | Self::NotInForce(_) => Fault::Host,
         }
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn enforce(
         // Where the kernel has no TCP rules, the plan permits going without them.
         Tcp::Refused if abi_number < TCP_ABI => Tcp::NotHandled,
         Tcp::Connect(_) if abi_number < TCP_ABI => {
-            return Err(StepFailure::NotInForce("Landlock knows no ports here".to_owned()));
+            return Err(StepFailure::Setup("Landlock knows no ports here".to_owned()));
         }
         Tcp::NotHandled | Tcp::Refused | Tcp::Connect(_) => tcp,
     };
@@ -113,12 +113,12 @@ pub(crate) fn enforce(
 }
 
 fn fail(error: landlock::RulesetError) -> StepFailure {
-    StepFailure::NotInForce(error.to_string())
+    StepFailure::Setup(error.to_string())
 }
 
 fn descriptor(ruleset: RulesetCreated) -> Result<OwnedFd, StepFailure> {
     Option::<OwnedFd>::from(ruleset)
-        .ok_or_else(|| StepFailure::NotInForce("Landlock made no ruleset".into()))
+        .ok_or_else(|| StepFailure::Setup("Landlock made no ruleset".into()))
 }
 
 /// Builds a ruleset of scopes and one right. The kernel denies renames and links between
@@ -127,7 +127,7 @@ fn apart(abi: u32) -> Result<Option<OwnedFd>, StepFailure> {
     if abi < SCOPES_ABI {
         return Ok(None);
     }
-    let root = PathFd::new("/").map_err(|error| StepFailure::NotInForce(error.to_string()))?;
+    let root = PathFd::new("/").map_err(|error| StepFailure::Setup(error.to_string()))?;
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::Refer)
@@ -208,7 +208,7 @@ fn open(grant: &Grant) -> Result<Option<PathFd>, StepFailure> {
     match PathFd::new(grant.path.as_path()) {
         Ok(fd) => Ok(Some(fd)),
         Err(_) if grant.missing == MissingPath::Skip => Ok(None),
-        Err(error) => Err(StepFailure::NotInForce(format!("rule for {:?}: {error}", grant.path))),
+        Err(error) => Err(StepFailure::Setup(format!("rule for {:?}: {error}", grant.path))),
     }
 }
 

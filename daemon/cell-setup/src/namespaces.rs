@@ -98,7 +98,7 @@ pub(crate) fn make(namespaces: &[Namespace]) -> Result<Vec<OwnedFd>, StepFailure
 /// Enters the namespaces of a session.
 pub(crate) fn join(namespaces: &[Namespace], fds: Vec<OwnedFd>) -> Result<(), StepFailure> {
     if namespaces.len() != fds.len() {
-        return Err(StepFailure::NotInForce(format!(
+        return Err(StepFailure::Setup(format!(
             "{} namespaces to enter and {} descriptors",
             namespaces.len(),
             fds.len()

@@ -87,9 +87,7 @@ pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers
             merge::apart(parts, repository, path, &users, overlay.identity)?
         }
         (MountRights::Session, Some(_), None) => {
-            return Err(StepFailure::NotInForce(
-                "no user namespace is available for overlays".into(),
-            ));
+            return Err(StepFailure::Setup("no user namespace is available for overlays".into()));
         }
         (MountRights::Session, None, _) | (MountRights::Own, ..) => {
             mount_here(overlay, parts, repository)?
@@ -229,7 +227,7 @@ fn on_disk(
     let Some(directory) = store else {
         return match otherwise {
             Upper::Memory => Ok(None),
-            Upper::Disk => Err(StepFailure::NotInForce(
+            Upper::Disk => Err(StepFailure::Setup(
                 "a transaction can not be kept in memory here, and the launcher has no directory \
                  for it"
                     .into(),

@@ -20,7 +20,7 @@ pub(crate) fn identity(identity: Identity) -> Result<(), StepFailure> {
 }
 
 fn capability(act: &'static str) -> impl FnOnce(caps::errors::CapsError) -> StepFailure {
-    move |error| StepFailure::NotInForce(format!("{act}: {error}"))
+    move |error| StepFailure::Setup(format!("{act}: {error}"))
 }
 
 /// Clears all five capability sets, and locks the ways to regain them by executing or `setuid`.

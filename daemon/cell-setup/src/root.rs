@@ -73,7 +73,7 @@ pub(crate) fn make(
     users: Option<BorrowedFd<'_>>,
 ) -> Result<CommitTargets, StepFailure> {
     if root.runs.is_throwaway() != users.is_some() {
-        return Err(StepFailure::NotInForce("nothing says whose files are the session's".into()));
+        return Err(StepFailure::Setup("nothing says whose files are the session's".into()));
     }
     let own = root.runs.own;
     let (mut pieces, targets) = resolve_all(root, users)?;
@@ -276,7 +276,7 @@ fn resolve_socket(bind: &Bind) -> Result<RootEntry, StepFailure> {
     let fd = mounts::resolve(bind.path.as_path()).map_err(act())?;
     let stat = rustix::fs::fstat(&fd).map_err(act())?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        return Err(StepFailure::NotInForce(format!(
+        return Err(StepFailure::Setup(format!(
             "{:?} of net.host.sockets is not a socket; name the socket itself, not a directory or a \
              link",
             bind.path
@@ -297,9 +297,8 @@ fn check_resolved(bind: &Bind, fd: &OwnedFd) -> Result<(), StepFailure> {
     if real == bind.path.as_path() {
         return Ok(());
     }
-    ceiling::check_resolved(&real, bind.access).map_err(|error| {
-        StepFailure::NotInForce(format!("{:?} leads elsewhere: {error}", bind.path))
-    })
+    ceiling::check_resolved(&real, bind.access)
+        .map_err(|error| StepFailure::Setup(format!("{:?} leads elsewhere: {error}", bind.path)))
 }
 
 /// Copies the mounts of a bind. If the session may write there, its files show as owned by the

@@ -115,7 +115,7 @@ pub fn take(
             if !taken.namespaces.contains(&Namespace::Network) || !taken.loopback {
                 // Elsewhere they would be the host's, for all of its programs.
                 let why = "the session has no loopback of its own for its listeners";
-                return Err(StepFailure::NotInForce(why.to_owned()));
+                return Err(StepFailure::Setup(why.to_owned()));
             }
             taken.listeners = listeners::make(&ports)?;
             Ok(())
@@ -124,7 +124,7 @@ pub fn take(
             if taken.listeners.is_empty() {
                 // Elsewhere they would be sockets of the host's network.
                 let why = "the session has no listeners in a network of its own";
-                return Err(StepFailure::NotInForce(why.to_owned()));
+                return Err(StepFailure::Setup(why.to_owned()));
             }
             taken.inward = listeners::make_inward(count)?;
             Ok(())
@@ -170,7 +170,7 @@ pub fn take(
                 (Err(why), MountsBelow::Refuse) => return Err(why),
             }
             taken.view = View::new(workspace.as_path(), names)
-                .map_err(|error| StepFailure::NotInForce(error.to_string()))?;
+                .map_err(|error| StepFailure::Setup(error.to_string()))?;
             Ok(())
         }
         Step::ReadOnly(binds) => root::read_only(&binds),

@@ -51,7 +51,7 @@ pub(crate) fn make(store: &Store) -> Result<OwnedFd, StepFailure> {
 /// may enter.
 pub(crate) fn override_modes() -> Result<(), StepFailure> {
     caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE)
-        .map_err(|error| StepFailure::NotInForce(format!("CAP_DAC_OVERRIDE: {error}")))
+        .map_err(|error| StepFailure::Setup(format!("CAP_DAC_OVERRIDE: {error}")))
 }
 
 fn detached(store: &Store) -> std::io::Result<OwnedFd> {
@@ -78,7 +78,7 @@ pub(crate) fn sweep(directory: &Path, name: &str, rights: MountRights) -> Result
     ChildStack::new()
         .and_then(|mut stack| stack.run_apart(&mut act))
         .map_err(StepFailure::kernel("start what removes"))?;
-    removed.unwrap_or_else(|| Err(StepFailure::NotInForce("nothing was removed".into())))
+    removed.unwrap_or_else(|| Err(StepFailure::Setup("nothing was removed".into())))
 }
 
 fn remove(above: &OwnedFd, name: &str) -> Result<(), StepFailure> {

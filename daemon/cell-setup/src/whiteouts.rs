@@ -23,11 +23,11 @@ pub(crate) fn hits(
             let known = known.map_err(StepFailure::kernel("read what is hidden"))?;
             match known.iter().find(|hit| !is_plain(hit)) {
                 None => Ok(Some(known)),
-                Some(_) => Err(StepFailure::NotInForce("a hidden name is no path below".into())),
+                Some(_) => Err(StepFailure::Setup("a hidden name is no path below".into())),
             }
         }
         (false, None) => {
-            Err(StepFailure::NotInForce("names are hidden, and nobody looked for them".into()))
+            Err(StepFailure::Setup("names are hidden, and nobody looked for them".into()))
         }
     }
 }

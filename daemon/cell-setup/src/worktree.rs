@@ -133,12 +133,12 @@ pub(crate) fn recorded() -> Result<Option<MainRepository>, StepFailure> {
         Err(error) => return Err(StepFailure::kernel(format!("read {RECORD}"))(error)),
     };
     let main = MainRepository::of_record(&text)
-        .ok_or_else(|| StepFailure::NotInForce(format!("{RECORD} names no repository")))?;
+        .ok_or_else(|| StepFailure::Setup(format!("{RECORD} names no repository")))?;
     let failed = || StepFailure::kernel(format!("look at the main repository {:?}", main.path));
     let common = mounts::resolve_without_links(main.path.as_path()).map_err(failed())?;
     match mounts::is_mount(&common).map_err(failed())? {
         true => Ok(Some(main)),
-        false => Err(StepFailure::NotInForce(format!("{:?} is no mount", main.path))),
+        false => Err(StepFailure::Setup(format!("{:?} is no mount", main.path))),
     }
 }
 

@@ -167,7 +167,8 @@ fn attend(
     };
     if let ChannelEnd::Broken(why) = &end {
         let message = format!("this channel is closed: {why}");
-        let told = FileError { kind: FileErrorKind::Broken, errno: 0, message, about: None };
+        let told =
+            FileError { kind: FileErrorKind::Broken, errno: 0, message, about: None, diff: None };
         // A channel that broke may be unable to carry this message.
         channel.send(&FileReply::Failed(told)).ok();
     }
@@ -308,7 +309,7 @@ impl ChannelServer<'_> {
         let failed = |error: io::Error| {
             let message = format!("the hidden names can not be determined: {error}");
             let (kind, errno) = (FileErrorKind::FileSystem, error.raw_os_error().unwrap_or(0));
-            FileError { kind, errno, message, about: None }
+            FileError { kind, errno, message, about: None, diff: None }
         };
         let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
         let names = &self.view.names;
@@ -330,7 +331,14 @@ fn contained(tool: impl FnOnce() -> Result<(), Stop>) -> Result<(), Stop> {
         let message = "the tool failed because of an internal error, and may have made a part of \
                        the change: check the file before you try again"
             .into();
-        Err(FileError { kind: FileErrorKind::FileSystem, errno: 0, message, about: None }.into())
+        Err(FileError {
+            kind: FileErrorKind::FileSystem,
+            errno: 0,
+            message,
+            about: None,
+            diff: None,
+        }
+        .into())
     })
 }
 

@@ -93,23 +93,16 @@ pub(crate) fn shown(line: &[u8]) -> String {
             out.push('…');
             return out;
         }
-        if c == '\t' || !is_acted_on(c) {
-            out.push(c);
+        if c != '\t' && palisade_text::is_control(c) {
+            out.extend(c.escape_default());
         } else {
-            out.extend(c.escape_unicode());
+            out.push(c);
         }
     }
     if start.len() < line.len() {
         out.push('…');
     }
     out
-}
-
-/// Returns `true` if a terminal or an editor would interpret the character instead of showing it.
-fn is_acted_on(c: char) -> bool {
-    let bidirectional =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || bidirectional
 }
 
 /// Formats the first lines for a message, indented.

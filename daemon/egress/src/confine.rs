@@ -19,7 +19,7 @@ const MEMORY: u64 = 1024 * 1024 * 1024;
 /// Most descriptors: two for each connection of the sessions of a user.
 const DESCRIPTORS: u64 = 65_536;
 
-/// What the C library reads to look up names: its settings and plug-ins, and the resolver files
+/// The files that the C library reads to look up names: its settings and plug-ins, and the resolver files
 /// that links in `/etc` lead to. A directory that does not exist is left out.
 const READABLE: [&str; 11] = [
     "/etc",

@@ -16,7 +16,7 @@ fn allowed() -> FirstBytes {
     FirstBytes::Hello(ServerName::Host(read_host(b"allowed.test").unwrap()))
 }
 
-/// The same message in records of this size.
+/// Splits a message into records of this size.
 fn split(hello: &[u8], size: usize) -> Vec<u8> {
     let records = hello[RECORD_HEADER..].chunks(size).map(|part| {
         let [high, low] = u16::try_from(part.len()).unwrap().to_be_bytes();

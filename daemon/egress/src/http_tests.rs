@@ -97,7 +97,7 @@ async fn a_request_that_could_be_read_in_two_ways_is_refused() {
     assert_eq!(world.resolver.asked(), [""; 0]);
 }
 
-/// What one parser takes for the body of a request, another could take for a second request.
+/// Tests requests whose body another parser could take for a second request.
 #[tokio::test]
 async fn a_smuggled_request_stays_in_the_body() {
     let world = World::new(Conditions::default()).await;

@@ -1,4 +1,4 @@
-//! What the tests share: a room in this process, a broker that answers by a rule of the test, a
+//! Parts that the tests share: a room in this process, a broker that answers by a rule of the test, a
 //! resolver that counts, and a server outside.
 
 use crate::{Limits, Lookup, Resolver, serve};
@@ -37,7 +37,7 @@ pub(crate) fn random_cases(cases: u32) -> ProptestConfig {
 /// The session of a test.
 pub(crate) const SESSION: u32 = 7;
 
-/// How long a test waits for what must come. A test that passes never waits for all of it.
+/// The time that a test waits for what must come. A test that passes never waits for all of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for something that must happen.

@@ -504,6 +504,8 @@ pub struct FileError {
     pub message: String,
     /// The name that is hidden or protected, for those kinds of failure.
     pub about: Option<Path>,
+    /// The diff that undoing would make, for a conflict of an undo. The message contains it too.
+    pub diff: Option<String>,
 }
 
 /// Kinds of file tool failure.

@@ -18,7 +18,6 @@ pub mod parts;
 pub mod plants;
 pub mod record;
 pub mod search;
-pub mod text;
 pub mod uids;
 
 mod cover;

@@ -69,8 +69,10 @@ fn origin(source: &Source<'_>, (line, column): (usize, usize)) -> Origin {
 fn failed(source: &Source<'_>, fault: TomlFault) -> ProfileError {
     let at = origin(source, (fault.line, fault.column));
     let suggestion = match keys::find(&fault.key).map(|key| key.takes) {
-        Some(AcceptedValues::Words(words)) => keys::nearest(&fault.value, words.iter().copied())
-            .map_or_else(|| format!("the values are {}", words.join(", ")), suggestion),
+        Some(AcceptedValues::Words(words)) => {
+            palisade_text::nearest(&fault.value, words.iter().copied())
+                .map_or_else(|| format!("the values are {}", words.join(", ")), suggestion)
+        }
         Some(AcceptedValues::Names | AcceptedValues::Value) | None => fault.suggestion,
     };
     let why = fault.why.split(", expected one of").next().unwrap_or_default();

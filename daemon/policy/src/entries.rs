@@ -2,7 +2,7 @@
 //! error has its source position. Pure: no I/O.
 
 use crate::{
-    keys::{AcceptedValues, Described, Single, nearest, noun},
+    keys::{AcceptedValues, Described, Single, noun},
     variables::{refused, variable_name},
 };
 use palisade_plan::{Layer, MissingPath, ceiling};
@@ -105,7 +105,7 @@ fn split(text: &str) -> Result<(Base, String), String> {
         "$WORKSPACE" => Ok((Base::Workspace, rest.to_owned())),
         "$HOME" => Ok((Base::Home, rest.to_owned())),
         "$TMP" => Ok((Base::Root, format!("{TMP}{rest}"))),
-        _ if variable.starts_with('$') => Err(match nearest(variable, VARIABLES) {
+        _ if variable.starts_with('$') => Err(match palisade_text::nearest(variable, VARIABLES) {
             Some(near) => format!("{text:?} does not resolve: did you mean {near}?"),
             None => {
                 format!("{text:?} does not resolve: the variables are {}", VARIABLES.join(", "))

@@ -2,7 +2,6 @@
 
 use crate::{
     act::{Act, Decision},
-    keys::nearest,
     source::Origin,
 };
 
@@ -40,7 +39,7 @@ impl Example {
             "ask" => Decision::Ask,
             "deny" => Decision::Deny,
             other => {
-                let near = nearest(other, ["allow", "ask", "deny"]);
+                let near = palisade_text::nearest(other, ["allow", "ask", "deny"]);
                 let hint = near.map_or(SHAPE.to_owned(), |near| format!("did you mean {near:?}?"));
                 return Err((
                     format!("{text:?} does not end in `: allow`, `: ask` or `: deny`"),
@@ -51,7 +50,7 @@ impl Example {
         let (act, target) =
             rest.trim().split_once(' ').ok_or_else(|| wrong("has no target".to_owned()))?;
         let act = act.parse::<Act>().map_err(|why| {
-            let near = nearest(act, Act::ALL.map(Act::name));
+            let near = palisade_text::nearest(act, Act::ALL.map(Act::name));
             (
                 format!("{text:?}: {why}"),
                 near.map_or(SHAPE.to_owned(), |n| format!("did you mean {n:?}?")),

@@ -134,34 +134,6 @@ pub(crate) fn known() -> KnownKeys {
     }
 }
 
-/// Returns the candidate nearest to a word, if any is near enough.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (word.chars().count() / 3).clamp(1, 3);
-    let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
-    scored.filter(|(far, _)| *far <= most).min().map(|(_, candidate)| candidate)
-}
-
-/// Returns the edit distance of two words: insertions, deletions, replacements and swaps of
-/// neighbouring characters.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) =
-        (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut best =
-                (rows[i][j] + usize::from(x != y)).min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

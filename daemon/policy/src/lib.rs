@@ -71,7 +71,7 @@ pub use jobs::JobRoute;
 pub use judge::{
     AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
 };
-pub use keys::{AcceptedValues, Key, keys, nearest};
+pub use keys::{AcceptedValues, Key, keys};
 pub use learn::{Access, LearnedProfile, RefusedAccess, Right, Run, TargetKind, learn};
 pub use losses::{Assessment, Lessons, LossContext, Reason, SessionMemory, UndoRecord, assess};
 pub use observe::{would_refuse, would_refuse_tool};

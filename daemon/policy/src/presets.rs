@@ -3,6 +3,7 @@
 //! I/O.
 
 use crate::net::entry::HostEntry;
+use palisade_text::on_one_line;
 use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
 
 /// A preset: the hosts of one kind of tool.
@@ -148,11 +149,11 @@ pub fn preset_profile(extends: &str, presets: &[(&str, Vec<PresetHost>)]) -> Str
     let mut known: Vec<&str> = Vec::new();
     for (name, hosts) in presets {
         for host in hosts.iter().filter(|host| !known.contains(&host.entry.as_str())) {
-            let origin = one_line(&host.origin);
+            let origin = on_one_line(&host.origin, 200);
             let written = match &host.refused {
                 None => writeln!(text, "    {}, # {name}: {origin}", quoted(&host.entry)),
                 Some(why) => {
-                    let entry = one_line(&host.entry);
+                    let entry = on_one_line(&host.entry, 200);
                     writeln!(text, "    # left out, {why}: {entry} # {name}: {origin}")
                 }
             };
@@ -162,10 +163,6 @@ pub fn preset_profile(extends: &str, presets: &[(&str, Vec<PresetHost>)]) -> Str
         known.extend(hosts.iter().map(|host| host.entry.as_str()));
     }
     text + "]\n"
-}
-
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -20,7 +20,7 @@ use palisade_plan::{Layer, SyscallRule};
 use palisade_protocol::{Ask, Guard, ToolName, ToolSpec};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use std::{fmt::Write as _, num::NonZeroU64};
+use std::num::NonZeroU64;
 
 /// A sandbox profile: everything that a session may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -479,11 +479,7 @@ fn digest(name: &str, settings: &Settings, rules: &[SyscallRule]) -> Result<Stri
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
         hash.update(part);
     }
-    let mut hex = String::new();
-    for byte in hash.finalize() {
-        write!(hex, "{byte:02x}").map_err(|e| e.to_string())?;
-    }
-    Ok(hex)
+    Ok(palisade_text::hex(&hash.finalize()))
 }
 
 #[cfg(test)]

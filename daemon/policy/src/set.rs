@@ -1,8 +1,8 @@
 //! The set of available profiles: the built-in ones and the operator's. Pure: no I/O.
 
 use crate::{
-    Owner, Profile, ProfileError, Source, document::Document, examples, keys::nearest,
-    resolve::resolve, written::ProfileText,
+    Owner, Profile, ProfileError, Source, document::Document, examples, resolve::resolve,
+    written::ProfileText,
 };
 use palisade_protocol::ToolName;
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -187,7 +187,7 @@ impl ProfileSet {
                 let others = others.iter().copied().filter(is_new);
                 let known = self.names().chain(files.keys().copied()).chain(others);
                 let known: Vec<&str> = known.filter(|known| known != name).collect();
-                let hint = match nearest(parent, known.iter().copied()) {
+                let hint = match palisade_text::nearest(parent, known.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the profiles are {}", known.join(", ")),
                 };

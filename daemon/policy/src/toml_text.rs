@@ -1,7 +1,7 @@
 //! A TOML text with known keys: finds unknown ones, and gives every key and error its position. The
 //! loaders of profiles and of the daemon's configuration use it. Pure: no I/O.
 
-use crate::keys::nearest;
+use palisade_text::nearest;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};

@@ -52,7 +52,7 @@ section! {
     }
 }
 
-/// What a word of these keys does that is laxer than the extended profile's.
+/// The effect of a word of these keys that is laxer than the extended profile's.
 const ASKS_LESS: &str = "asks for approval less often";
 
 words! {

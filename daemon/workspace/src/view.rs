@@ -6,7 +6,6 @@ use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
     names::{Kind, NameMatchers, Names, PatternError},
-    text,
 };
 use std::{os::unix::ffi::OsStrExt as _, path::PathBuf};
 
@@ -64,7 +63,7 @@ impl View {
             return Ok(());
         };
         let message = format!("{} has a name that the profile {what}", shown(real));
-        Err(FileError { kind: error, errno: 0, message, about: Some(real.clone()) })
+        Err(FileError { kind: error, errno: 0, message, about: Some(real.clone()), diff: None })
     }
 }
 
@@ -72,14 +71,5 @@ impl View {
 /// escaped.
 #[must_use]
 pub fn shown(path: &Path) -> String {
-    let text = String::from_utf8_lossy(&path.0);
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if text::is_control_or_bidi(letter) {
-            shown.extend(letter.escape_default());
-        } else {
-            shown.push(letter);
-        }
-    }
-    shown
+    palisade_text::escape_controls(&String::from_utf8_lossy(&path.0))
 }

@@ -12,7 +12,7 @@ use std::{
 const RATE: &str = "calls per second";
 const OUTPUT: &str = "output";
 
-/// What a caller does again and again.
+/// The call that a caller repeats.
 #[derive(Clone, Copy)]
 enum Act {
     Shell,

@@ -5,9 +5,9 @@ use super::report::{Report, Row, Unit};
 
 /// Width of the picture.
 const WIDTH: f64 = 760.0;
-/// Where bars begin, right of their names.
+/// The column at which bars begin, right of their names.
 const LEFT: f64 = 270.0;
-/// Where bars end.
+/// The column at which bars end.
 const RIGHT: f64 = 650.0;
 /// Height of a row.
 const ROW: f64 = 22.0;

@@ -4,7 +4,7 @@
 use super::Times;
 use serde_json::{Value, json};
 
-/// What a row counts.
+/// The unit of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Microseconds,
@@ -40,7 +40,7 @@ const TARGETS: &[(&str, &str, f64)] = &[
 /// The head of a table.
 const HEAD: &str = "| | median | 99 of 100 | ratio | target |\n|---|---|---|---|---|";
 
-/// What a run measured.
+/// The measurements of a run.
 pub(super) struct Report {
     rows: Vec<Row>,
     quiet: bool,

@@ -23,7 +23,7 @@ for i in range(240):
     if i % 3 == 1: os.unlink(f\"f{i}\")
     if i % 3 == 2: open(f\"n{i}\", \"w\").write(\"new\\n\")'";
 
-/// Which process is killed.
+/// The process that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Broker,

@@ -139,7 +139,7 @@ fn furnish(desk: &Desk) {
     desk.file("other", "x\ny\n");
 }
 
-/// Whether the bytes are still in the workspace, under whichever name.
+/// Returns `true` if the bytes are still in the workspace, under whichever name.
 fn has_it(desk: &Desk) -> bool {
     let entries = std::fs::read_dir(desk.world.workspace()).unwrap().flatten();
     entries.into_iter().any(|entry| {

@@ -17,7 +17,7 @@ echo 'pub fn f() {}' > src/target/mod.rs && echo 1 > data/one && ln -s data targ
 printf 'node_modules/\\n.cache/\\n' > .gitignore
 git add .gitignore src && git commit -qm Begin";
 
-/// What a development server does, and what it must not. Each attempt prints its outcome.
+/// The acts of a development server, allowed and not. Each attempt prints its outcome.
 const SERVER: &str =
     "try() { if (eval \"$1\") 2>/dev/null; then echo \"did $1\"; else echo \"no $1\"; fi; }
 try 'mkdir -p node_modules/.vite && echo cache > node_modules/.vite/deps'

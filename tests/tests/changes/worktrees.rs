@@ -186,7 +186,7 @@ fn a_worktree_inside_of_the_workspace_works_with_no_approver() {
     }
 }
 
-/// What git keeps for a worktree is pinned, whichever worktree it was kept for.
+/// Pins hold for everything that git keeps, whichever worktree it was kept for.
 #[test]
 fn what_a_worktree_relies_on_is_not_lost_later() {
     for mode in Mode::all() {

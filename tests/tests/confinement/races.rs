@@ -150,7 +150,7 @@ fn exchange_parents(world: &World, turn: u64) {
     renameat_with(CWD, &aside, CWD, &parent, RenameFlags::EXCHANGE).unwrap();
 }
 
-/// The same, and there is always a file in the directory for a tool to take away.
+/// Exchanges parents while there is always a file in the directory for a tool to take away.
 fn exchange_parents_with_a_file(world: &World, turn: u64) {
     exchange_parents(world, turn);
     // Of the two names the directory has one; the other leads outside.

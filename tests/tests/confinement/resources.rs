@@ -55,7 +55,7 @@ fn limit(sandbox: &Sandbox, name: &str) -> Option<LimitReceipt> {
     sandbox.session.receipt().limits.iter().find(|limit| limit.name == name).cloned()
 }
 
-/// Whether a cgroup holds it for the session as a whole; else an rlimit does for each process.
+/// Returns `true` if a cgroup holds a limit for the whole session; else an rlimit does for each process.
 fn by_cgroup(sandbox: &Sandbox, name: &str) -> bool {
     limit(sandbox, name).is_some_and(|limit| limit.by.starts_with("cgroup"))
 }

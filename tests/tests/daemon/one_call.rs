@@ -5,7 +5,7 @@ use palisade_client::{Error, ErrorCode, Open};
 use palisade_tests::{Mode, Sandbox, UNASKED, World, rooms};
 use std::fs;
 
-/// What the command line said: its status, its output and its messages.
+/// Runs the command line; returns its status, its output and its messages.
 fn palisade(world: &World, program: &str, words: &[&str]) -> (Option<i32>, String, String) {
     let profiles = world.profiles();
     let output = world.mode.act(|| {

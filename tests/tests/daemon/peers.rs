@@ -99,7 +99,7 @@ impl House {
         Self { daemon, one, two, world }
     }
 
-    /// Whether the peers are two users.
+    /// Returns `true` if the peers are two users.
     const fn strangers(&self) -> bool {
         self.one.uid != self.two.uid
     }

@@ -38,7 +38,7 @@ fn is_root() -> bool {
 struct House {
     daemon: Daemon,
     world: World,
-    /// Whose sessions are opened.
+    /// The world of the user whose sessions are opened.
     place: World,
     first: u32,
 }
@@ -49,7 +49,7 @@ impl House {
         Self::with(count, |_, _| {})
     }
 
-    /// The same, with whatever else the daemon's world and the user's place are to have.
+    /// Makes worlds in which `more` is done first to the daemon's and to the user's.
     fn with(count: u32, more: impl FnOnce(&World, &World)) -> Option<Self> {
         if !is_root() {
             assert_refused();
@@ -83,7 +83,7 @@ impl House {
         put(&self.place, &self.place.workspace().join(name), text, mode)
     }
 
-    /// Whose something in the workspace is, and its mode.
+    /// Returns the owner and the mode of a name in the workspace.
     fn owned(&self, name: &str) -> (u32, u32, u32) {
         let found = fs::symlink_metadata(self.place.workspace().join(name));
         let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));

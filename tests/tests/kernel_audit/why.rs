@@ -30,7 +30,7 @@ fn denial(sandbox: &Sandbox, tool: &str, arguments: Value) -> (CallResult, Denia
     (result, denial)
 }
 
-/// Which tool, with what, is refused how: code, layer, right, target, key of the remedy.
+/// A refused call: tool and arguments, then code, layer, right, target, key of the remedy.
 type Refused = (&'static str, Value, ErrorCode, &'static str, &'static str, String, &'static str);
 
 fn refused() -> Vec<Refused> {

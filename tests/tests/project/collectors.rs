@@ -15,7 +15,7 @@ fn snippet(heading: &str, language: &str) -> String {
     from.split_once("\n```").unwrap().0.to_owned()
 }
 
-/// Whether a name fits a pattern with `*`.
+/// Returns `true` if a name fits a pattern with `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -181,12 +181,12 @@ fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// What the hostile user was sent, and how often it had a connection.
+/// The replies to the hostile user, and the number of its connections.
 #[derive(Default)]
 struct Booty {
     bytes: Vec<u8>,
     connections: usize,
-    /// How often its own canary was found.
+    /// The number of times that its own canary was found.
     own: usize,
 }
 

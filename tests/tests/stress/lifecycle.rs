@@ -128,7 +128,7 @@ fn a_restart_orphans_nothing_and_clients_go_on_with_the_next() {
     }
 }
 
-/// Whether a session writes a file that is not there yet.
+/// Returns `true` if a session can write a file that is not there yet.
 async fn writes(session: &Session, name: &str) -> bool {
     let written = session.call("write_file", json!({"path": name, "content": "new"})).await;
     written.expect("a result").success

@@ -106,7 +106,7 @@ pub(super) fn of(private: &Embedded, profile: Option<&str>, rest: Duration) -> O
         hash.add("value", value.as_bytes());
     }
     process(&mut hash).ok()?;
-    let digest = hash.0.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = palisade_text::hex(&hash.0.finalize()[..16]);
     Some(LingerKey { digest, variables })
 }
 

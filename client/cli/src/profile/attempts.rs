@@ -28,7 +28,7 @@ const SET_ID: u32 = 0o6000;
 /// The most denials that are reported of one run; the rest is counted.
 const MOST: usize = 64;
 
-/// What a program used, as its session recorded it.
+/// The accesses of a program, as its session recorded them.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedRun {
     pub(crate) accesses: Vec<Access>,
@@ -64,7 +64,7 @@ fn access(value: &Value) -> Option<Access> {
 /// The attempts of a program that did not reach their target.
 #[derive(Debug, Default)]
 pub(crate) struct FailedAttempts {
-    /// What was refused, and what the profile leaves out; each once.
+    /// The refused accesses, and those that the profile leaves out; each once.
     pub(crate) denied: Vec<(Enforcement, LayerDenial)>,
     /// The number of further denials.
     pub(crate) more: usize,

@@ -2,7 +2,7 @@
 
 use super::Directories;
 use crate::failure::Failure;
-use palisade_policy::{Owner, Profile, ProfileError, ProfileSet, Source, nearest};
+use palisade_policy::{Owner, Profile, ProfileError, ProfileSet, Source};
 use std::{
     env, fs, io,
     os::unix::fs::MetadataExt as _,
@@ -168,7 +168,7 @@ pub(crate) fn find<'a>(
             let name = if is_file(profile) { stem.as_ref() } else { profile };
             set.get(name).cloned().ok_or_else(|| {
                 let known = set.names().collect::<Vec<_>>().join(", ");
-                let hint = match nearest(name, set.names()) {
+                let hint = match palisade_text::nearest(name, set.names()) {
                     Some(near) => format!("did you mean {near:?}? The profiles are {known}"),
                     None => format!("the profiles are {known}; name a file with its .toml"),
                 };

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The arguments of tools that are paths, with the access that the tool makes.
-const PATHS: [(&str, &str, Act); 20] = [
+const PATHS: [(&str, &str, Act); 19] = [
     ("read_file", "path", Act::Read),
     ("read_file", "file_path", Act::Read),
     ("stat", "path", Act::Read),
@@ -34,8 +34,7 @@ const PATHS: [(&str, &str, Act); 20] = [
     ("move_file", "from", Act::Write),
     ("move_file", "to", Act::Write),
     ("bash", "cwd", Act::Read),
-    ("diagnostics", "path", Act::Read),
-    ("undo", "path", Act::Write),
+    ("diagnostics", "paths", Act::Read),
 ];
 
 /// A call that would be decided differently.
@@ -136,7 +135,9 @@ fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec
         whole.components().collect::<PathBuf>().display().to_string()
     };
     for (_, name, act) in PATHS.iter().filter(|(tool, ..)| *tool == call.tool) {
-        if let Some(path) = arguments.get(name).and_then(|value| value.as_str()) {
+        let given = arguments.get(name);
+        let many = given.and_then(|value| value.as_array()).into_iter().flatten();
+        for path in given.into_iter().chain(many).filter_map(|value| value.as_str()) {
             found.extend(differs(first, second, scene, *act, &absolute(path)));
         }
     }

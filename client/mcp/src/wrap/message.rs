@@ -115,7 +115,9 @@ impl RpcMessage {
 
 /// Returns at most `most` characters of a text of the server, without those that control a terminal.
 pub(super) fn printable(text: &str, most: usize) -> String {
-    let keep = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    let keep = |c: char| {
+        if palisade_text::is_control(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }
+    };
     let text: String = text.chars().map(keep).collect();
     palisade_client::model_text::shorten(&text, most)
 }

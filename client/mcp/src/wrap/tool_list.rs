@@ -96,7 +96,7 @@ impl ToolList {
 
     /// Returns the SHA-256 of the list.
     pub(super) fn digest(&self) -> String {
-        format!("sha256:{}", super::hex(&Sha256::digest(self.canonical())))
+        format!("sha256:{}", palisade_text::hex(&Sha256::digest(self.canonical())))
     }
 
     /// Returns the tools as an agent is shown them. A server's word that a tool is harmless does not

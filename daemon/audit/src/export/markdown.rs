@@ -4,9 +4,10 @@ use crate::{
     clean::CleanText,
     decision::{Answer, Grant, Question},
     effects::{CommittedEffect, Effects},
-    line::{Entry, is_control_or_invisible},
+    line::Entry,
     record::{ArchiveAct, Call, CallResult, Claim, Finding, JobEnd, Record, SessionOpen, Thinking},
 };
+use palisade_text::escape_lines;
 use std::fmt::Write as _;
 
 /// Writes Markdown for records in the order of the log.
@@ -238,7 +239,7 @@ fn outcome(result: &CallResult) -> String {
 /// Formats text as a code span on one line, so that it can contain neither Markdown nor terminal
 /// control characters.
 fn span(text: &str) -> String {
-    let text = visible(&text.replace('\n', "⏎"));
+    let text = escape_lines(&text.replace('\n', "⏎"));
     let ticks = "`".repeat(longest_run(&text) + 1);
     let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{ticks}{pad}{text}{pad}{ticks}")
@@ -247,25 +248,13 @@ fn span(text: &str) -> String {
 /// Formats text as a code block that the text itself can not end.
 fn fence(language: &str, text: &str) -> String {
     let ticks = "`".repeat((longest_run(text) + 1).max(3));
-    let text = visible(text);
+    let text = escape_lines(text);
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     format!("{ticks}{language}\n{text}{newline}{ticks}\n\n")
 }
 
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
-}
-
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_control_or_invisible(c) && c != '\n' && c != '\t' {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
 }
 
 #[cfg(test)]

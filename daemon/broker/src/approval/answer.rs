@@ -6,7 +6,7 @@ use super::{
     grants::{RememberedApproval, RememberedApprovals},
     open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, AskedApprover, PollState},
-    verdict::Verdict,
+    verdict::{Decider, Verdict},
 };
 use palisade_protocol::{
     Answer, Answered, Checkpoint, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId,
@@ -127,15 +127,15 @@ impl ApprovalsState {
 }
 
 /// Names the approver that decided. The name of an agent's client says its class already.
-fn decider(name: &str) -> String {
+fn decider(name: &str) -> Decider {
     match name.starts_with(Checkpoint::AGENT_CLIENT) {
-        true => name.to_owned(),
-        false => format!("handler:{name}"),
+        true => Decider::AgentClient(name.to_owned()),
+        false => Decider::Approver(name.to_owned()),
     }
 }
 
-fn vote(decision: Decision, by: &str) -> Vote {
-    let by = by.to_owned();
+fn vote(decision: Decision, by: &Decider) -> Vote {
+    let by = by.clone();
     match decision {
         Decision::Approve | Decision::Pass => Vote::Yes,
         Decision::ApproveModified(Modified { arguments }) => {

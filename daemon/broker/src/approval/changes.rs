@@ -1,7 +1,6 @@
 //! Renders a change for an approver: a line for each path, what would be lost, the diff. Pure: no
 //! I/O.
 
-use super::visible;
 use crate::{base::preview::Preview, cells::seen::TargetSnapshot};
 use palisade_plan::change::{Effect, EffectKind, Print};
 use palisade_policy::is_asked;
@@ -28,7 +27,7 @@ pub(super) fn view(preview: &Preview, seen: &TargetSnapshot, findings: &[Finding
     let (first, rest): (Vec<&Effect>, Vec<&Effect>) = preview.effects.iter().partition(needs);
     let lines = [lines(&first, findings), lines(&rest, &[])].concat();
     let in_order = || first.iter().chain(&rest).copied();
-    let mut diff = visible::lines(&preview.diff);
+    let mut diff = palisade_text::escape_lines(&preview.diff);
     let cut = diff.len() > DIFF;
     if cut {
         diff.truncate(diff.floor_char_boundary(DIFF));
@@ -94,7 +93,7 @@ fn fold(directory: &[u8], effects: &[&Effect], findings: &[Finding]) -> ViewLine
         total => format!("{total} paths"),
     };
     let text = format!("{total} below {}/: {}", shown(directory), counts.join(", "));
-    ViewLine { text: visible::line(&text), findings: asked(findings, about) }
+    ViewLine { text: palisade_text::escape_line(&text), findings: asked(findings, about) }
 }
 
 fn change(effect: &Effect, lost: &HashSet<&str>) -> FileChange {
@@ -142,7 +141,7 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
         EffectKind::Special => format!("leave out {path}, a FIFO or device"),
     };
     let findings = asked(findings, |found| found.targets.contains(&path));
-    ViewLine { text: visible::line(&words), findings }
+    ViewLine { text: palisade_text::escape_line(&words), findings }
 }
 
 fn target(effect: &Effect, seen: &TargetSnapshot) -> Target {

@@ -8,8 +8,7 @@ use super::{
     inquiry::{ApprovalRequest, Stakes},
     question::asker,
     service::{ApprovalService, summaries},
-    verdict::Verdict,
-    visible,
+    verdict::{Decider, Verdict},
 };
 use crate::{
     base::identity::{SessionIdentity, WorkingDirectory},
@@ -24,7 +23,6 @@ use palisade_protocol::{
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use tokio::time::Instant;
 
 /// The name that approval requests about connections have in place of a tool's.
@@ -48,14 +46,14 @@ pub(crate) struct ConnectionReview<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConnectionDecision {
     /// The connection may be made.
-    Approved { by: String },
-    /// It may not. `by` is `default` if nobody could be asked.
-    Denied { by: String, reason: String, guidance: String },
+    Approved { by: Decider },
+    /// It may not. `by` is the default if nobody could be asked.
+    Denied { by: Decider, reason: String, guidance: String },
 }
 
 impl ConnectionDecision {
     fn default(reason: String) -> Self {
-        Self::Denied { by: "default".to_owned(), reason, guidance: String::new() }
+        Self::Denied { by: Decider::Default, reason, guidance: String::new() }
     }
 }
 
@@ -79,7 +77,7 @@ async fn decide(
     let call_id = inquiry.question.call_id.clone();
     let audit = &approvals.telemetry.audit;
     if let Some((id, by)) = approvals.desk.remembered(&inquiry.claim) {
-        let by = format!("remembered:{id} of {by}");
+        let by = Decider::Remembered(format!("{id} of {by}"));
         let checkpoint = checkpoint("approved", &by, "a remembered approval covers it");
         let answering = CheckpointDecision {
             review: Review::Input,
@@ -193,7 +191,7 @@ impl ConnectionReview<'_> {
     /// SHA-256, in hexadecimal, over what an answer is bound to.
     fn digest(&self) -> String {
         let target = self.target.to_string();
-        hexadecimal(&digest(&[
+        palisade_text::hex(&digest(&[
             b"palisade connection 1",
             self.session.id.as_str().as_bytes(),
             self.session.profile.digest().as_bytes(),
@@ -206,7 +204,7 @@ impl ConnectionReview<'_> {
         let mut lines = vec![ViewLine { text: connect, findings: vec![0] }];
         lines.extend(self.calls.iter().map(|call| {
             let text = format!("while {} runs: {}", call.tool, call.summary);
-            ViewLine { text: visible::line(&text), findings: Vec::new() }
+            ViewLine { text: palisade_text::escape_line(&text), findings: Vec::new() }
         }));
         View { lines, ..View::default() }
     }
@@ -231,9 +229,9 @@ impl ConnectionReview<'_> {
     }
 }
 
-fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {
+fn checkpoint(decision: &str, by: &Decider, reason: &str) -> Checkpoint {
     let text = str::to_owned;
-    Checkpoint { decision: text(decision), by: text(by), reason: text(reason) }
+    Checkpoint { decision: text(decision), by: by.to_string(), reason: text(reason) }
 }
 
 fn internal(error: NameError) -> WireError {
@@ -244,12 +242,4 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     parts.iter().for_each(|bytes| part(&mut hash, bytes));
     hash.finalize().into()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string does not fail.
-        write!(text, "{byte:02x}").ok();
-        text
-    })
 }

@@ -9,7 +9,7 @@ use super::{
     service::{ApprovalService, summaries},
 };
 use crate::{
-    approval::verdict::Verdict,
+    approval::verdict::{Decider, Verdict},
     base::{error::CallError, outcome::Outcome, preview::Preview, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
     telemetry::{
@@ -47,7 +47,7 @@ pub(crate) enum ChangeSetDecision {
     /// All changes but these are to be committed.
     Part(Checkpoint, Part),
     /// All changes are to be discarded.
-    Denied { by: String, reason: String, guidance: String },
+    Denied { by: Decider, reason: String, guidance: String },
 }
 
 /// Asks whether the changes of a command may be committed.
@@ -111,17 +111,18 @@ pub(crate) async fn ask(
     let text = str::to_owned;
     let (checkpoint, decided, kept) = match verdict {
         Verdict::Approved { by, kept } => {
-            let checkpoint = Checkpoint { decision: text("approved"), by, reason: String::new() };
+            let (decision, by) = (text("approved"), by.to_string());
+            let checkpoint = Checkpoint { decision, by, reason: String::new() };
             (checkpoint.clone(), ChangeSetDecision::All(checkpoint), kept)
         }
         Verdict::Part { by, part } => {
             let reason = text("some of its changes were left out");
-            let checkpoint = Checkpoint { decision: text("approved"), by, reason };
+            let checkpoint = Checkpoint { decision: text("approved"), by: by.to_string(), reason };
             (checkpoint.clone(), ChangeSetDecision::Part(checkpoint, part), Vec::new())
         }
         Verdict::Denied { by, reason, guidance } => {
             let (decision, said) = (text("denied"), reason.clone());
-            let checkpoint = Checkpoint { decision, by: by.clone(), reason: said };
+            let checkpoint = Checkpoint { decision, by: by.to_string(), reason: said };
             (checkpoint, ChangeSetDecision::Denied { by, reason, guidance }, Vec::new())
         }
         Verdict::Modified { .. } | Verdict::Replaced { .. } => {

@@ -216,7 +216,7 @@ fn summary(claim: &ApprovalKey, scope: &Scope) -> String {
         Scope::Path(scope) => format!("{} and below", String::from_utf8_lossy(&scope.path.0)),
         Scope::Losses(scope) => losses(scope),
     };
-    super::visible::line(&format!("{tool}: {what}"))
+    palisade_text::escape_line(&format!("{tool}: {what}"))
 }
 
 fn losses(scope: &LossScope) -> String {

@@ -17,7 +17,7 @@ pub(crate) struct ApprovalRequest {
     pub(crate) stakes: Stakes,
 }
 
-/// What an approval can lead to.
+/// The consequences that an approval can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stakes {
     /// Something may be lost, planted, or sent elsewhere.

@@ -217,7 +217,7 @@ impl ApprovalsState {
         let over = QuestionOver {
             question: open.question.question.clone(),
             outcome: outcome.to_owned(),
-            by: by.to_owned(),
+            by: by.to_string(),
         };
         let asked: Vec<&HandlerId> = open.poll.handlers().collect();
         let voters = self.attached.iter().filter(|attached| asked.contains(&&attached.id));

@@ -5,7 +5,6 @@ use super::{
     coverage::{CommandLosses, ReviewedPart},
     grants::ApprovalKey,
     inquiry::{ApprovalRequest, Stakes},
-    visible,
 };
 use crate::{
     base::{attachment::Attachment, error::CallError, identity::SessionIdentity, task::Task},
@@ -19,7 +18,7 @@ use palisade_protocol::{
     Asker, Call, CallId, Finding, Guard, NameError, Question, QuestionId, RawPath, Review, ToolName,
 };
 use sha2::{Digest as _, Sha256};
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 /// Everything that an approval request is made of.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl Subject<'_> {
             reason: self.call.reason.clone(),
             reverse_thinking: self.call.options.reverse_thinking.clone(),
             findings: self.findings.iter().map(visible_finding).collect(),
-            why: visible::line(self.why),
+            why: palisade_text::escape_line(self.why),
             view: self.view(),
             scopes: self.scopes(&limits),
             prefix: self.prefix(),
@@ -103,7 +102,7 @@ impl Subject<'_> {
         ApprovalRequest { question, claim, limits, patience, stakes }
     }
 
-    /// Whether something may be lost if the request is approved. What is not known to be harmless
+    /// Returns whether something may be lost if the request is approved. What is not known to be harmless
     /// counts as a loss.
     fn stakes(&self) -> Stakes {
         let profile = &self.session.profile;
@@ -153,12 +152,7 @@ impl Subject<'_> {
         }
         part(&mut hash, &provider_of(self.task));
         self.seen.digest(&mut hash);
-        let mut hex = String::with_capacity(64);
-        for byte in hash.finalize() {
-            // Writing to a string does not fail.
-            write!(hex, "{byte:02x}").ok();
-        }
-        hex
+        palisade_text::hex(&hash.finalize())
     }
 
     /// The size and digest of the attachment; empty if there is none.
@@ -219,7 +213,7 @@ fn provider_of(task: &Task) -> Vec<u8> {
 }
 
 fn visible_finding(finding: &Finding) -> Finding {
-    let line = |text: &String| visible::line(text);
+    let line = |text: &String| palisade_text::escape_line(text);
     Finding {
         why: line(&finding.why),
         program: line(&finding.program),
@@ -250,5 +244,5 @@ fn unit(pid: u32) -> Option<String> {
         .last()?
         .rsplit('/')
         .find(|part| part.ends_with(".service") || part.ends_with(".scope"))?;
-    (last.len() <= 256).then(|| visible::line(last))
+    (last.len() <= 256).then(|| palisade_text::escape_line(last))
 }

@@ -3,7 +3,7 @@
 
 use super::{coverage::ReviewedPart, question::Subject, service::ApprovalService};
 use crate::{
-    approval::verdict::Verdict,
+    approval::verdict::{Decider, Verdict},
     base::{outcome::Outcome, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
     stores::spool::Spools,
@@ -64,7 +64,7 @@ impl ReviewedCall {
             Ok(put) => put,
             Err(error) => {
                 self.drop_spool(&outcome).await;
-                let (decision, by) = ("withheld".to_owned(), "default".to_owned());
+                let (decision, by) = ("withheld".to_owned(), Decider::Default.to_string());
                 let reason = "the approval request could not be recorded".to_owned();
                 return withheld(outcome, Checkpoint { decision, by, reason }, error);
             }
@@ -78,8 +78,8 @@ impl ReviewedCall {
             }
             Verdict::Denied { by, reason, .. } => ("withheld", by, reason.as_str()),
         };
-        let checkpoint =
-            Checkpoint { decision: decision.to_owned(), by: by.clone(), reason: reason.to_owned() };
+        let (decision, by) = (decision.to_owned(), by.to_string());
+        let checkpoint = Checkpoint { decision, by, reason: reason.to_owned() };
         let (review, asked) = (Review::Output, Some(&put));
         let answering =
             CheckpointDecision { review, checkpoint: &checkpoint, remember: None, asked };

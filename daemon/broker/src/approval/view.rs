@@ -3,7 +3,6 @@
 use super::{
     changes,
     question::{Subject, attached_line, canonical},
-    visible,
 };
 use crate::{
     base::{
@@ -12,7 +11,6 @@ use crate::{
     },
     cells::checkers::programs,
 };
-use palisade_plan::text;
 use palisade_policy::is_asked;
 use palisade_protocol::{
     Call, Finding, RawPath, Target, ToolName, View, ViewLine, arguments::ServerTools,
@@ -58,7 +56,7 @@ impl Subject<'_> {
                 SessionTask::TodoRead | SessionTask::TodoWrite(_) | SessionTask::ToolSearch { .. },
             ) => lines.push(own_line(self.tool)),
             Task::Fetch(request) => lines.push(ViewLine {
-                text: visible::line(&format!("fetch {}", request.url)),
+                text: palisade_text::escape_line(&format!("fetch {}", request.url)),
                 findings: Vec::new(),
             }),
             Task::Provided { .. } => lines.push(provided_line(self.tool, self.call)),
@@ -69,9 +67,10 @@ impl Subject<'_> {
             }
             Task::Look { .. } => lines.push(self.line("look at")),
             Task::List { .. } => lines.push(self.line("list")),
-            Task::Job(task) => {
-                lines.push(ViewLine { text: visible::line(&of_job(task)), findings: Vec::new() })
-            }
+            Task::Job(task) => lines.push(ViewLine {
+                text: palisade_text::escape_line(&of_job(task)),
+                findings: Vec::new(),
+            }),
             Task::Glob(_) | Task::Grep(_) => lines.push(self.line("search")),
         }
         let targets = self.seen.targets.iter().map(|target| Target {
@@ -88,7 +87,7 @@ impl Subject<'_> {
         let path = String::from_utf8_lossy(path.unwrap_or_default());
         let findings = (0..).zip(self.findings).filter(|(_, found)| is_asked(found));
         ViewLine {
-            text: visible::line(&format!("{act} {path}")),
+            text: palisade_text::escape_line(&format!("{act} {path}")),
             findings: findings.map(|(number, _)| number).collect(),
         }
     }
@@ -142,7 +141,7 @@ fn server_tools_lines(tool: &ToolName, tools: &ServerTools) -> Vec<ViewLine> {
 }
 
 fn plain_line(text: &str) -> ViewLine {
-    ViewLine { text: visible::line(text), findings: Vec::new() }
+    ViewLine { text: palisade_text::escape_line(text), findings: Vec::new() }
 }
 
 /// Renders a program line by line, each with the findings that are about it.
@@ -161,7 +160,7 @@ fn run_lines(program: &Program, findings: &[Finding]) -> Vec<ViewLine> {
             let words: Vec<String> = program.argv.iter().map(|word| quoted(word)).collect();
             let all = (0..).zip(findings).filter(|(_, found)| is_asked(found));
             let findings = all.map(|(number, _)| number).collect();
-            return vec![ViewLine { text: visible::line(&words.join(" ")), findings }];
+            return vec![ViewLine { text: palisade_text::escape_line(&words.join(" ")), findings }];
         }
         (DirectoryPolicy::Kept, Some(script)) => script.as_str(),
         (DirectoryPolicy::Kept, None) => program.argv.last().map_or("", String::as_str),
@@ -171,7 +170,8 @@ fn run_lines(program: &Program, findings: &[Finding]) -> Vec<ViewLine> {
     for line in text.split_inclusive('\n') {
         let end = start + line.len();
         let body = line.strip_suffix('\n').unwrap_or(line);
-        lines.push(ViewLine { text: visible::line(body), findings: about(start, end) });
+        lines
+            .push(ViewLine { text: palisade_text::escape_line(body), findings: about(start, end) });
         start = end;
     }
     if lines.len() > LINES {
@@ -188,7 +188,7 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    if word.chars().any(text::is_control_or_bidi) {
+    if word.chars().any(palisade_text::is_control) {
         return format!("$'{}'", word.escape_debug());
     }
     format!("'{}'", word.replace('\'', "'\\''"))

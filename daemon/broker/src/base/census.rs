@@ -38,7 +38,7 @@ const CALL_BYTES_OF_SESSION: u64 = 64 << 20;
 /// The most bytes of the calls of one user that wait or run.
 const CALL_BYTES_OF_USER: u64 = 128 << 20;
 
-/// Whose calls hold bytes, for which there is a limit.
+/// The owner of the bytes that calls hold, for which there is a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ByteHolder {
     User(u32),

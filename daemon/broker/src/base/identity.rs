@@ -1,9 +1,13 @@
 //! The fixed properties of a session: whose it is, where it works, and under which profile. Pure.
 
 use crate::base::peer::Peer;
+use palisade_plan::record::Recording;
 use palisade_policy::{Profile, Scene};
-use palisade_protocol::{Ask, RawPath, SessionId, limits};
-use std::sync::{Arc, Mutex, PoisonError};
+use palisade_protocol::{Ask, Guard, RawPath, SessionId, limits};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 /// The properties of a session that never change.
 #[derive(Debug)]
@@ -14,7 +18,12 @@ pub(crate) struct SessionIdentity {
     pub(crate) workspace: RawPath,
     pub(crate) profile: Arc<Profile>,
     pub(crate) ask: Ask,
+    /// The guard of `bash` that the client wanted.
+    pub(crate) guard: Guard,
+    /// The client's choice to record the accesses of programs or not.
+    pub(crate) recording: Recording,
     pub(crate) scene: Scene,
+    pub(crate) opened: Instant,
 }
 
 impl SessionIdentity {

@@ -1,7 +1,7 @@
 //! The outcome of a call, and the result that the client gets. Runs in the broker. Pure: no I/O.
 
 use crate::base::{error::CallError, recorded};
-use palisade_plan::{Path, cell::FileErrorKind, record::Recorded};
+use palisade_plan::{Path, record::Recorded};
 use palisade_policy::Refusal;
 use palisade_protocol::{
     CallId, CallResult, Checkpoint, Degraded, Denial, ErrorCode, Finding, JsonText, Receipt, Route,
@@ -80,9 +80,8 @@ fn conflict(error: &CallError) -> Option<JsonText> {
     let (CallError::File(failure) | CallError::Changing { failure, .. }) = error else {
         return None;
     };
-    let (_, diff) = failure.message.split_once('\n')?;
-    (failure.kind == FileErrorKind::Conflict)
-        .then(|| JsonText::render(&json!({"conflict": {"diff": diff}})).ok())?
+    let diff = failure.diff.as_ref()?;
+    JsonText::render(&json!({"conflict": {"diff": diff}})).ok()
 }
 
 impl From<Refusal> for Outcome {

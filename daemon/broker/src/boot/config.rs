@@ -1,25 +1,10 @@
 //! The configuration file: its values, each with its place. This module reads only that file, and
 //! decides nothing. Runs in the broker.
 
-use crate::{
-    base::{
-        reach::{self, OpenDirectories},
-        roles::{Identity, Principal, SessionUids},
-        services::AllowedServices,
-    },
-    front::scrape::Address,
-    telemetry::{logs::LogExport, traces::Export},
-};
-use palisade_audit::Sync;
-use palisade_policy::Size;
-use serde::{Deserialize, Serialize};
-use std::{
-    fs, io,
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-};
-use toml::Spanned;
+use crate::base::reach::{self, OpenDirectories};
+use std::{fs, io, path::Path};
 
+mod declare;
 mod document;
 mod error;
 mod keys;
@@ -27,233 +12,17 @@ mod place;
 mod upstream_proxy;
 mod values;
 
+pub(crate) use declare::Reloadability;
 pub use error::ConfigError;
-pub(crate) use keys::{KEYS, Reloadability};
+pub(crate) use keys::{AuditSection, Config, QuotaSection, RoleSection, keys};
 pub use place::ConfigPosition;
 pub(crate) use place::LocatedValue;
 pub use upstream_proxy::UpstreamProxy;
 pub use values::{AllowedPorts, LogFilter};
-pub(crate) use values::{KeySource, Retention};
+pub(crate) use values::{KeySource, Offered, Retention};
 
 use document::Document;
-use values::{AbsolutePath, ByteCount};
-
-/// All values of the configuration file.
-#[derive(Debug, Default)]
-pub(crate) struct Config {
-    pub(crate) socket: Option<LocatedValue<PathBuf>>,
-    pub(crate) operator_socket: Option<LocatedValue<PathBuf>>,
-    pub(crate) provider_socket: Option<LocatedValue<PathBuf>>,
-    pub(crate) profiles: Option<LocatedValue<Vec<PathBuf>>>,
-    pub(crate) offered: Option<LocatedValue<Vec<Offered>>>,
-    pub(crate) state: Option<LocatedValue<PathBuf>>,
-    pub(crate) audit_sync: Option<LocatedValue<Sync>>,
-    pub(crate) user: Option<LocatedValue<String>>,
-    pub(crate) launcher_socket: Option<LocatedValue<PathBuf>>,
-    pub(crate) egress_socket: Option<LocatedValue<PathBuf>>,
-    pub(crate) egress_proxy: Option<LocatedValue<UpstreamProxy>>,
-    pub(crate) credentials: Option<LocatedValue<PathBuf>>,
-    pub(crate) allow_ports: Option<LocatedValue<AllowedPorts>>,
-    pub(crate) allow_host: Option<LocatedValue<AllowedServices>>,
-    pub(crate) allow_publish: Option<LocatedValue<AllowedServices>>,
-    pub(crate) identity: Option<LocatedValue<Identity>>,
-    pub(crate) session_uids: Option<LocatedValue<SessionUids>>,
-    pub(crate) prove_at_start: Option<LocatedValue<bool>>,
-    pub(crate) log: Option<LocatedValue<LogFilter>>,
-    pub(crate) drain_ms: Option<LocatedValue<u32>>,
-    pub(crate) journal: Option<LocatedValue<bool>>,
-    pub(crate) private_daemons: Option<LocatedValue<bool>>,
-    pub(crate) roles: RoleSection,
-    pub(crate) quotas: QuotaSection,
-    pub(crate) undo_keep: Option<LocatedValue<Retention>>,
-    pub(crate) audit: AuditSection,
-    pub(crate) metrics_listen: Option<LocatedValue<Address>>,
-    pub(crate) traces_export: Option<LocatedValue<Export>>,
-    pub(crate) logs_export: Option<LocatedValue<LogExport>>,
-}
-
-/// A built-in profile that the system's daemon offers only if the configuration says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Offered {
-    /// The profile `autonomous`: no approver is asked.
-    Autonomous,
-    /// The profile `container`: namespaces may be missing.
-    Container,
-}
-
-impl Offered {
-    /// All optional profiles, each with its name.
-    pub(crate) const ALL: [(Self, &'static str); 2] =
-        [(Self::Autonomous, "autonomous"), (Self::Container, "container")];
-}
-
-/// The section `[roles]`.
-#[derive(Debug, Default)]
-pub(crate) struct RoleSection {
-    pub(crate) connect: Option<LocatedValue<Vec<Principal>>>,
-    pub(crate) handle: Option<LocatedValue<Vec<Principal>>>,
-    pub(crate) observe: Option<LocatedValue<Vec<Principal>>>,
-    pub(crate) administer: Option<LocatedValue<Vec<Principal>>>,
-    pub(crate) provide: Option<LocatedValue<Vec<Principal>>>,
-    pub(crate) record: Option<LocatedValue<Vec<Principal>>>,
-    pub(crate) throwaway: Option<LocatedValue<Vec<Principal>>>,
-}
-
-/// The section `[audit]`.
-#[derive(Debug, Default)]
-pub(crate) struct AuditSection {
-    pub(crate) keep: Option<LocatedValue<Retention>>,
-    pub(crate) keep_size: Option<LocatedValue<Size>>,
-    pub(crate) keep_archives: Option<LocatedValue<Retention>>,
-    pub(crate) keep_archives_size: Option<LocatedValue<Size>>,
-    pub(crate) key: Option<LocatedValue<KeySource>>,
-}
-
-/// The section `[quotas]`.
-#[derive(Debug, Default)]
-pub(crate) struct QuotaSection {
-    pub(crate) sessions: Option<LocatedValue<u32>>,
-    pub(crate) calls: Option<LocatedValue<u32>>,
-    pub(crate) jobs: Option<LocatedValue<u32>>,
-    pub(crate) spool_bytes: Option<LocatedValue<u64>>,
-    pub(crate) undo_bytes: Option<LocatedValue<u64>>,
-    pub(crate) audit_per_day: Option<LocatedValue<Size>>,
-    pub(crate) requests_per_second: Option<LocatedValue<u32>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledRoles {
-    connect: Option<Spanned<Vec<Principal>>>,
-    handle: Option<Spanned<Vec<Principal>>>,
-    observe: Option<Spanned<Vec<Principal>>>,
-    administer: Option<Spanned<Vec<Principal>>>,
-    provide: Option<Spanned<Vec<Principal>>>,
-    record: Option<Spanned<Vec<Principal>>>,
-    throwaway: Option<Spanned<Vec<Principal>>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledQuotas {
-    sessions: Option<Spanned<NonZeroU32>>,
-    calls: Option<Spanned<NonZeroU32>>,
-    jobs: Option<Spanned<NonZeroU32>>,
-    spool_bytes: Option<Spanned<ByteCount>>,
-    undo_bytes: Option<Spanned<ByteCount>>,
-    audit_per_day: Option<Spanned<Size>>,
-    requests_per_second: Option<Spanned<NonZeroU32>>,
-}
-
-/// The file in the form in which it is parsed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Spelled {
-    socket: Option<Spanned<AbsolutePath>>,
-    operator_socket: Option<Spanned<AbsolutePath>>,
-    provider_socket: Option<Spanned<AbsolutePath>>,
-    profiles: Option<Spanned<Vec<AbsolutePath>>>,
-    offered: Option<Spanned<Vec<Offered>>>,
-    state: Option<Spanned<AbsolutePath>>,
-    audit_sync: Option<Spanned<Sync>>,
-    user: Option<Spanned<String>>,
-    launcher_socket: Option<Spanned<AbsolutePath>>,
-    egress_socket: Option<Spanned<AbsolutePath>>,
-    egress_proxy: Option<Spanned<UpstreamProxy>>,
-    credentials: Option<Spanned<AbsolutePath>>,
-    allow_ports: Option<Spanned<AllowedPorts>>,
-    allow_host: Option<Spanned<AllowedServices>>,
-    allow_publish: Option<Spanned<AllowedServices>>,
-    identity: Option<Spanned<Identity>>,
-    session_uids: Option<Spanned<SessionUids>>,
-    prove_at_start: Option<Spanned<bool>>,
-    log: Option<Spanned<LogFilter>>,
-    drain_ms: Option<Spanned<u32>>,
-    journal: Option<Spanned<bool>>,
-    private_daemons: Option<Spanned<bool>>,
-    roles: SpelledRoles,
-    quotas: SpelledQuotas,
-    undo: SpelledUndo,
-    audit: SpelledAudit,
-    metrics: SpelledMetrics,
-    traces: SpelledTraces,
-    logs: SpelledLogs,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledLogs {
-    export: Option<Spanned<LogExport>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledTraces {
-    export: Option<Spanned<Export>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledUndo {
-    keep: Option<Spanned<Retention>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledAudit {
-    keep: Option<Spanned<Retention>>,
-    keep_size: Option<Spanned<Size>>,
-    keep_archives: Option<Spanned<Retention>>,
-    keep_archives_size: Option<Spanned<Size>>,
-    key: Option<Spanned<KeySource>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SpelledMetrics {
-    listen: Option<Spanned<Address>>,
-}
-
-impl SpelledRoles {
-    fn placed(self, document: &Document<'_>) -> RoleSection {
-        RoleSection {
-            connect: document.written(self.connect),
-            handle: document.written(self.handle),
-            observe: document.written(self.observe),
-            administer: document.written(self.administer),
-            provide: document.written(self.provide),
-            record: document.written(self.record),
-            throwaway: document.written(self.throwaway),
-        }
-    }
-}
-
-impl SpelledAudit {
-    fn placed(self, document: &Document<'_>) -> AuditSection {
-        AuditSection {
-            keep: document.written(self.keep),
-            keep_size: document.written(self.keep_size),
-            keep_archives: document.written(self.keep_archives),
-            keep_archives_size: document.written(self.keep_archives_size),
-            key: document.written(self.key),
-        }
-    }
-}
-
-impl SpelledQuotas {
-    fn placed(self, document: &Document<'_>) -> QuotaSection {
-        QuotaSection {
-            sessions: document.count(self.sessions),
-            calls: document.count(self.calls),
-            jobs: document.count(self.jobs),
-            spool_bytes: document.bytes(self.spool_bytes),
-            undo_bytes: document.bytes(self.undo_bytes),
-            audit_per_day: document.written(self.audit_per_day),
-            requests_per_second: document.count(self.requests_per_second),
-        }
-    }
-}
+use keys::ConfigText;
 
 /// The way the configuration file was chosen, which decides whether it must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,47 +56,15 @@ impl Config {
 
     fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let document = Document::read(path, text)?;
-        let spelled: Spelled = document.values()?;
-        Ok(Self {
-            socket: document.path(spelled.socket),
-            operator_socket: document.path(spelled.operator_socket),
-            provider_socket: document.path(spelled.provider_socket),
-            profiles: document.written(spelled.profiles).map(|written| LocatedValue {
-                value: written.value.into_iter().map(|AbsolutePath(path)| path).collect(),
-                at: written.at,
-            }),
-            offered: document.written(spelled.offered),
-            state: document.path(spelled.state),
-            audit_sync: document.written(spelled.audit_sync),
-            user: document.written(spelled.user),
-            launcher_socket: document.path(spelled.launcher_socket),
-            egress_socket: document.path(spelled.egress_socket),
-            egress_proxy: document.written(spelled.egress_proxy),
-            credentials: document.path(spelled.credentials),
-            allow_ports: document.written(spelled.allow_ports),
-            allow_host: document.written(spelled.allow_host),
-            allow_publish: document.written(spelled.allow_publish),
-            identity: document.written(spelled.identity),
-            session_uids: document.written(spelled.session_uids),
-            prove_at_start: document.written(spelled.prove_at_start),
-            log: document.written(spelled.log),
-            drain_ms: document.written(spelled.drain_ms),
-            journal: document.written(spelled.journal),
-            private_daemons: document.written(spelled.private_daemons),
-            roles: spelled.roles.placed(&document),
-            quotas: spelled.quotas.placed(&document),
-            undo_keep: document.written(spelled.undo.keep),
-            audit: spelled.audit.placed(&document),
-            metrics_listen: document.written(spelled.metrics.listen),
-            traces_export: document.written(spelled.traces.export),
-            logs_export: document.written(spelled.logs.export),
-        })
+        let text: ConfigText = document.values()?;
+        Ok(text.located(&document))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn error(text: &str) -> String {
         Config::parse(Path::new("/etc/p.toml"), text).unwrap_err().to_string()

@@ -1,7 +1,7 @@
 //! The values in force and where each comes from: for `--dump-config`, and to see what a reload
 //! would change. Runs in the broker.
 
-use crate::boot::config::{ConfigPosition, KEYS, LocatedValue, Reloadability};
+use crate::boot::config::{ConfigPosition, LocatedValue, Reloadability, keys};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 
@@ -74,7 +74,7 @@ impl EffectiveConfig {
         let value = |of: &Self, key: &str| {
             of.entries.iter().find(|entry| entry.key == key).and_then(|entry| entry.value.clone())
         };
-        let fixed = KEYS.iter().filter(|key| key.changes == Reloadability::AtStart);
+        let fixed = keys().filter(|key| key.changes == Reloadability::AtStart);
         fixed.map(|key| key.path).find(|key| value(self, key) != value(newer, key))
     }
 
@@ -82,7 +82,7 @@ impl EffectiveConfig {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut section = "";
-        for key in KEYS {
+        for key in keys() {
             let entry = self.entries.iter().find(|entry| entry.key == key.path);
             let (before, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
             let wrote = if before == section {

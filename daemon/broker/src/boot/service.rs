@@ -18,7 +18,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Returns the status of the daemon in one line.
 fn line(server: &Server) -> String {
     let sessions = server.host.sessions();
-    let calls: u32 = sessions.iter().map(|session| session.in_flight.load(Ordering::Relaxed)).sum();
+    let calls: u32 =
+        sessions.iter().map(|session| session.calls.in_flight.load(Ordering::Relaxed)).sum();
     let mut line = format!(
         "{} sessions, {calls} calls under way, {} approval requests waiting",
         sessions.len(),

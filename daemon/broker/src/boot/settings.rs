@@ -240,7 +240,7 @@ impl Settings {
         };
         let (given, usual) = if given { (directories, None) } else { (Vec::new(), usual) };
         Ok(Self {
-            quotas: choose::quotas(file.quotas, file.undo_keep, &client_endpoint, &mut effective),
+            quotas: choose::quotas(file.quotas, file.undo.keep, &client_endpoint, &mut effective),
             client_endpoint,
             operator_endpoint,
             linger: options.linger_ms.map(Duration::from_millis),
@@ -271,14 +271,14 @@ impl Settings {
             roles: choose::roles(file.roles, &mut effective),
             report_targets: choose::report_targets(
                 file.journal,
-                file.traces_export,
-                file.logs_export,
+                file.traces.export,
+                file.logs.export,
                 &mut effective,
             ),
             metrics: effective.choose(
                 "metrics.listen",
                 None,
-                file.metrics_listen,
+                file.metrics.listen,
                 (None, ValueOrigin::Default),
             ),
             effective,

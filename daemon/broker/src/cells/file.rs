@@ -9,7 +9,6 @@ mod sieve;
 use crate::{
     base::{
         error::CallError,
-        escaped::escaped,
         outcome::Outcome,
         task::{LookReport, Task},
     },
@@ -26,6 +25,7 @@ use palisade_plan::{
     },
 };
 use palisade_protocol::{RawPath, ToolSpec};
+use palisade_text::escape_bytes;
 use read::ReadRequest;
 use serde_json::json;
 use sieve::Sieve;
@@ -39,7 +39,7 @@ pub(crate) async fn run(
 ) -> Outcome {
     let cancel = context.cancel.clone();
     let work = async {
-        let Some(mut lease) = context.session.files.lease().await else {
+        let Some(mut lease) = context.session.cell.files.lease().await else {
             return Err(context.session.channel_error("all its file channels are broken"));
         };
         perform(task, spec, &mut lease, &mut context).await
@@ -111,19 +111,19 @@ const fn kind_name(kind: EntryKind) -> &'static str {
 /// Reports what is at a path; nothing there is the kernel's error.
 fn stated(path: &Path, real: Path, found: Option<Box<EntryDetails>>) -> Result<Outcome, CallError> {
     let Some(found) = found else {
-        let message = format!("can not look at {}: it does not exist", escaped(&path.0));
+        let message = format!("can not look at {}: it does not exist", escape_bytes(&path.0));
         let errno = rustix::io::Errno::NOENT.raw_os_error();
         let kind = FileErrorKind::NotFound;
-        return Err(CallError::File(FileError { kind, errno, message, about: None }));
+        return Err(CallError::File(FileError { kind, errno, message, about: None, diff: None }));
     };
     let time = |(seconds, nanoseconds): (i64, u32)| json!({"seconds": seconds, "nanoseconds": nanoseconds});
     let EntryDetails { kind, dev, ino, mode, links, owner, target, size, mtime, ctime, .. } =
         *found;
     let kind = kind_name(kind);
-    let shown = target.as_ref().map(|target| format!(" -> {}", escaped(&target.0)));
+    let shown = target.as_ref().map(|target| format!(" -> {}", escape_bytes(&target.0)));
     let output = format!(
         "{}{}: {kind}, {size} bytes, mode {mode:04o}, uid {}, gid {}\n",
-        escaped(&real.0),
+        escape_bytes(&real.0),
         shown.unwrap_or_default(),
         owner.0,
         owner.1
@@ -144,7 +144,7 @@ fn resolved(
     found: Option<Box<EntryDetails>>,
 ) -> Result<Outcome, CallError> {
     let kind = found.as_ref().map(|found| kind_name(found.kind));
-    let output = format!("{}\n", escaped(&real.0));
+    let output = format!("{}\n", escape_bytes(&real.0));
     let data = json!({
         "path": RawPath(path.0.clone()), "real": RawPath(real.0), "exists": kind.is_some(),
         "kind": kind,
@@ -161,7 +161,7 @@ fn listed(
 ) -> Result<Outcome, CallError> {
     let mut output = String::new();
     for entry in &entries {
-        output.push_str(&escaped(&entry.path.0));
+        output.push_str(&escape_bytes(&entry.path.0));
         output.push_str(match entry.kind {
             EntryKind::File => "",
             EntryKind::Directory => "/",
@@ -170,7 +170,7 @@ fn listed(
         });
         if let Some(target) = &entry.target {
             output.push_str(" -> ");
-            output.push_str(&escaped(&target.0));
+            output.push_str(&escape_bytes(&target.0));
         }
         output.push('\n');
     }

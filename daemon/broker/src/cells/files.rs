@@ -338,7 +338,13 @@ mod tests {
         lease.send(&[read()]).await.unwrap();
         drop(lease);
         let (kind, message) = (FileErrorKind::Broken, "this channel is closed".to_owned());
-        cell.say(&FileReply::Failed(FileError { kind, errno: 0, message, about: None }));
+        cell.say(&FileReply::Failed(FileError {
+            kind,
+            errno: 0,
+            message,
+            about: None,
+            diff: None,
+        }));
         assert!(channels.lease().await.is_none(), "there is no other");
         assert_eq!(lock(&channels.shared.broken).len(), 1);
     }

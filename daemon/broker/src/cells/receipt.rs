@@ -9,7 +9,7 @@ use palisade_protocol::{
     SeccompReceipt,
 };
 use sha2::{Digest as _, Sha256};
-use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _, path::PathBuf};
+use std::{os::unix::ffi::OsStrExt as _, path::PathBuf};
 
 /// The size of one instruction of a seccomp filter, in bytes.
 const INSTRUCTION: usize = 8;
@@ -72,7 +72,7 @@ fn landlock(ready: &CellReceipt) -> Option<LandlockReceipt> {
 
 fn seccomp(ready: &CellReceipt) -> Option<SeccompReceipt> {
     (!ready.filter.is_empty()).then(|| SeccompReceipt {
-        digest: hexadecimal(&Sha256::digest(&ready.filter)),
+        digest: palisade_text::hex(&Sha256::digest(&ready.filter)),
         instructions: u32::try_from(ready.filter.len() / INSTRUCTION).unwrap_or(u32::MAX),
         syscalls: ready.filter_syscalls,
     })
@@ -86,12 +86,4 @@ fn limit(held: &HeldLimit) -> LimitReceipt {
 /// checked.
 pub(crate) fn of_transactions(most: u64, why: &str) -> LimitReceipt {
     LimitReceipt { name: "transaction".to_owned(), value: most, by: format!("disk: {why}") }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        write!(text, "{byte:02x}").ok();
-        text
-    })
 }

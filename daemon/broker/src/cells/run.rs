@@ -148,7 +148,7 @@ pub(crate) async fn begin(
         let mut again = true;
         loop {
             let taken = match via {
-                ProgramRoute::Runners(kind) => session.runners(*kind).take().await,
+                ProgramRoute::Runners(kind) => session.cell.runners(*kind).take().await,
                 ProgramRoute::Transaction(one) => match one.run.take() {
                     Some(channel) => Ok(channel),
                     None => {
@@ -198,13 +198,13 @@ async fn receive_streams(
     match reply.map_err(|error| session.channel_error(error))? {
         (RunReply::Streams { spares }, came) => {
             if !spares {
-                session.spares.give_up();
+                session.cell.spares.give_up();
             }
             Ok((channel, came))
         }
         (RunReply::NotStarted { act, errno }, _) => {
             if let Some(kind) = shared {
-                session.runners(kind).give_back(channel).await;
+                session.cell.runners(kind).give_back(channel).await;
             }
             let errno = io::Error::from_raw_os_error(errno);
             Err(CallError::NotStarted { program: program.name(), act, errno })
@@ -242,7 +242,7 @@ fn environment(program: &Program, context: &Context) -> Result<Vec<Vec<u8>>, Cal
     extra.extend(program.environment.clone());
     let path = session.search_paths.environment(program);
     let mut all = session.profile.environment(&session.scene, &extra, path)?;
-    if let Some(inspection) = session.inspection() {
+    if let Some(inspection) = &session.network.inspection {
         for (name, placeholder) in &inspection.variables {
             let start = format!("{name}=");
             // One that the profile or the call sets is left as it is.

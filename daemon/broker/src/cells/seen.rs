@@ -44,7 +44,7 @@ impl InspectedTarget {
         contents: Contents,
     ) -> Result<Self, CallError> {
         let failed = |error: crate::cells::channel::ChannelError| session.channel_error(error);
-        let Some(mut lease) = session.files.lease().await else {
+        let Some(mut lease) = session.cell.files.lease().await else {
             return Err(session.channel_error("all its file channels are broken"));
         };
         let request = FileRequest::Look { path: Path(path.clone()), link, contents };

@@ -1,7 +1,7 @@
 //! The survival of a session whose connection ended. Runs in the broker.
 
 use palisade_protocol::Open;
-use std::{fmt::Write as _, io, mem::MaybeUninit, time::Duration};
+use std::{io, mem::MaybeUninit, time::Duration};
 use tokio::sync::Notify;
 
 /// A session's permission to outlive its connection, with the token to resume it.
@@ -20,10 +20,7 @@ impl Survival {
         let mut random = [MaybeUninit::uninit(); 32];
         let (random, _) =
             rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
-        let mut token = String::new();
-        for byte in random.iter() {
-            write!(token, "{byte:02x}").map_err(io::Error::other)?;
-        }
+        let token = palisade_text::hex(random);
         if token.len() != 64 {
             return Err(io::Error::other("the kernel returned too few random bytes"));
         }

@@ -57,7 +57,7 @@ struct QueuedCall {
     progress: QueueProgress,
 }
 
-/// How far a call in the queue has come.
+/// The progress of a call in the queue.
 #[derive(Debug, Default)]
 enum QueueProgress {
     /// It does not wait for its turn yet.

@@ -144,7 +144,7 @@ impl Watchdog {
         };
         let (mut ended, channel) = match (end, self.runner) {
             (Ok(reply), RunnerReuse::Shared(kind)) => {
-                session.runners(kind).give_back(self.channel).await;
+                session.cell.runners(kind).give_back(self.channel).await;
                 (ProgramEnd::of(reply, self.stopped, name), None)
             }
             (Ok(reply), RunnerReuse::Once) => {
@@ -154,19 +154,19 @@ impl Watchdog {
                 drop(self.channel);
                 let failure = self.stopped.unwrap_or_else(|| session.channel_error(error));
                 if let RunnerReuse::Shared(kind) = runner {
-                    session.runners(kind).prepare().await;
+                    session.cell.runners(kind).prepare().await;
                 }
                 (ProgramEnd::default().marked(failure), None)
             }
         };
-        ended.oom = session.oom.has_new_kills();
+        ended.oom = session.cell.oom.has_new_kills();
         ended.unrecorded = told.missing;
         if let Some(recorded) = &self.recorded {
             observe::used(session, recorded, &mut ended);
         }
         ended.recorded = self.recorded.filter(|_| session.recording == Recording::Yes);
         if let Some(recorded) = &mut ended.recorded {
-            let (hosts, lost) = session.used_hosts.accesses();
+            let (hosts, lost) = session.network.used_hosts.accesses();
             recorded.noted.extend(hosts);
             recorded.lost += lost;
         }

@@ -43,9 +43,9 @@ pub(crate) async fn run(
     deadline: Deadline,
 ) -> Outcome {
     let mut input = context.input.take();
-    let files = context.session.files.clone();
+    let files = context.session.cell.files.clone();
     let session = std::sync::Arc::clone(&context.session);
-    let mut turn = session.commits.turn();
+    let mut turn = session.files.commits.turn();
     // While the client sends content, others may commit: the lock is taken with the last piece.
     if !matches!(task, ChangeTask::Write { content: Content::Attached, .. }) {
         tokio::select! {

@@ -18,7 +18,11 @@ impl SessionWork {
             server.calls.approvals.desk.end_session(&session.id);
             session.close().await;
             server.rooms.close(&session).await;
-            server.telemetry.audit.closed(&session, session.calls.load(Ordering::Relaxed)).await;
+            server
+                .telemetry
+                .audit
+                .closed(&session, session.calls.total.load(Ordering::Relaxed))
+                .await;
         }
     }
 

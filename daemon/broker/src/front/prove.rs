@@ -237,7 +237,7 @@ async fn run(
         audience: EventAudience::Operators,
         session: Arc::clone(session),
     };
-    let place = session.turns.enqueue();
+    let place = session.calls.turns.enqueue();
     let fault = Fault::default();
     let asked = RequestedCall { call, context, place, started: Instant::now(), fault };
     Ok(call::serve(&server.calls, asked).await)

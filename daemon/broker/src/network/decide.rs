@@ -5,6 +5,7 @@ use super::session::NetworkSession;
 use crate::approval::{
     connection::{self, ConnectionDecision, ConnectionReview},
     service::ApprovalService,
+    verdict::Decider,
 };
 use palisade_egress_protocol::{
     Asked, EgressVerdict, Tunnel, WebRequest,
@@ -146,8 +147,8 @@ async fn consult(
     }
 }
 
-fn denied(target: &Target, by: &str, reason: &str, guidance: &str) -> String {
-    let mut text = match by.strip_prefix("handler:") {
+fn denied(target: &Target, by: &Decider, reason: &str, guidance: &str) -> String {
+    let mut text = match by.approver() {
         Some(name) => format!("{name} denied the connection to {target}: {reason}"),
         None => format!("the connection to {target} needs approval, and {reason}"),
     };
@@ -192,7 +193,7 @@ fn join(
         let mut state = session.asking.state();
         state.open.remove(&target);
         if let ConnectionDecision::Denied { by, reason, guidance } = &decision
-            && by.starts_with("handler:")
+            && by.approver().is_some()
         {
             let reason = denied(&target, by, reason, guidance);
             state.deny(target, reason, Instant::now());

@@ -59,7 +59,7 @@ impl EgressRooms {
     /// Serves a session's network, if its profile has one by name. On an error, the session must be
     /// closed: its connections would lead nowhere.
     pub(crate) async fn open(&self, session: &Arc<Session>) -> Result<(), NetworkError> {
-        let came = session.take_listeners();
+        let came = session.network.take_listeners();
         let Some(policy) = session.profile.egress() else { return Ok(()) };
         let held = session.receipt().network;
         if held.mode != "domains" || held.ports != policy.ports() {

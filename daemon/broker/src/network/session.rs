@@ -76,13 +76,13 @@ impl NetworkSession {
         listeners: SessionListeners,
         files: Vec<CredentialFile>,
     ) -> Self {
-        let inspection = session.inspection().cloned();
+        let inspection = session.network.inspection.clone();
         let inspected = inspection.map(|inspection| InspectedHosts { inspection, files });
         Self::of(
             session.number(),
             session.identity(),
-            Arc::clone(&session.cwd),
-            Arc::clone(&session.refused),
+            Arc::clone(&session.files.cwd),
+            Arc::clone(&session.network.refused),
             (Arc::downgrade(session), policy, listeners, inspected),
         )
     }
@@ -166,7 +166,7 @@ impl NetworkSession {
         if let Some(session) = self.session.upgrade().filter(|_| is_program)
             && session.recording == Recording::Yes
         {
-            session.used_hosts.note(target);
+            session.network.used_hosts.note(target);
         }
     }
 

@@ -23,6 +23,7 @@ use crate::{
     telemetry::{
         Telemetry,
         audit::{Audit, LogKeeping},
+        exposition_text::ExpositionText,
         journal::Journal,
         traces::Traces,
     },
@@ -36,11 +37,12 @@ use palisade_plan::{
     BUILD_ID,
     codec::{self, MAX_DESCRIPTORS},
     listeners::Listener,
+    record::Recording,
 };
 use palisade_policy::{Profile, Scene};
 use palisade_protocol::{
-    Answer, Ask, Decision, Deny, Event, Question, Register, Remember, Review, Scope, ServerMessage,
-    Until,
+    Answer, Ask, Decision, Deny, Event, Guard, Question, Register, Remember, Review, Scope,
+    ServerMessage, Until,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::{
@@ -49,6 +51,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
+    time::Instant,
 };
 use tokio::{
     net::UnixStream,
@@ -174,7 +177,10 @@ fn stage(net: &str) -> Stage {
         workspace: "/srv/w".into(),
         profile,
         ask: Ask::Never,
+        guard: Guard::Off,
+        recording: Recording::No,
         scene,
+        opened: Instant::now(),
     });
     let refused = Arc::<RefusedConnections>::default();
     let cwd = Arc::new(WorkingDirectory::new(b"/srv/w".to_vec()));
@@ -305,8 +311,12 @@ async fn the_profile_decides_and_each_connection_has_a_record() {
     assert_eq!(verdicts, [(deny, 1), (allow, 1), (deny, 5)], "{records:?}");
     assert_eq!((records[1].sent_bytes, records[1].received_bytes), (10, 20));
     assert_eq!(records[1].rule.as_str(), rule);
-    let counts = stage.approvals.telemetry.metrics.counts();
-    assert_eq!((counts.connections["allowed"], counts.connections["refused"]), (1, 6));
+    let mut scraped = ExpositionText::default();
+    stage.approvals.telemetry.metrics.write(&mut scraped).unwrap();
+    let scraped = scraped.into_string();
+    for count in ["{verdict=\"allowed\"} 1\n", "{verdict=\"refused\"} 6\n"] {
+        assert!(scraped.contains(&format!("palisade_connections_total{count}")), "{scraped}");
+    }
 }
 
 #[tokio::test]

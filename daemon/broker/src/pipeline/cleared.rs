@@ -190,7 +190,7 @@ impl ClearedCall {
                 Ok(ClearanceCheck::Holds(self))
             }
             Err(CallError::Transaction(error)) if session.may_run_without_transaction() => {
-                session.transactions.give_up(error);
+                session.cell.transactions.give_up(error);
                 Ok(ClearanceCheck::Judge(self.call))
             }
             Err(error) => Err(error.into()),

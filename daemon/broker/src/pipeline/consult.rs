@@ -7,7 +7,7 @@ use crate::{
         grants::RememberedApproval,
         question::{self as request, Subject},
         service::summaries,
-        verdict::Verdict,
+        verdict::{Decider, Verdict},
     },
     base::{attachment::Attachment, error::CallError, outcome::Outcome},
     cells::seen::TargetSnapshot,
@@ -72,7 +72,7 @@ pub(crate) async fn consult(
     hold_attachment(&mut call).await?;
     let claim = subject(&call, &gathered, &gathered.seen, &question).claim();
     if let Some((id, by)) = services.approvals.desk.remembered(&claim) {
-        let by = format!("remembered:{id} of {by}");
+        let by = Decider::Remembered(format!("{id} of {by}"));
         let checkpoint = checkpoint("approved", &by, "a remembered approval covers it");
         record_decision(services, docket, &call, &checkpoint, None, &[]).await?;
         let (grant, changes) = (question.approved(checkpoint), gathered.changes);
@@ -210,9 +210,9 @@ async fn modified(
     })
 }
 
-fn checkpoint(decision: &str, by: &str, reason: &str) -> Checkpoint {
+fn checkpoint(decision: &str, by: &Decider, reason: &str) -> Checkpoint {
     let text = str::to_owned;
-    Checkpoint { decision: text(decision), by: text(by), reason: text(reason) }
+    Checkpoint { decision: text(decision), by: by.to_string(), reason: text(reason) }
 }
 
 async fn denied(
@@ -233,12 +233,12 @@ async fn denied(
         return unrecorded;
     }
     let why = question.findings().first().map_or("every call needs approval", |f| f.why.as_str());
-    let message = match by.strip_prefix("handler:") {
+    let message = match by.approver() {
         Some(name) => format!("{name} denied {}: {reason}", question.tool()),
         None => format!("{} needs approval ({why}), and {reason}", question.tool()),
     };
     let error = WireError::new(ErrorCode::Denied, message, guidance.clone());
-    Box::new(question.denied(error, &by, &reason, guidance).into())
+    Box::new(question.denied(error, &by.to_string(), &reason, guidance).into())
 }
 
 /// Records a decision and sends it to observers.

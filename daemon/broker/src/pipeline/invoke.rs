@@ -2,7 +2,6 @@
 //! broker.
 
 use crate::{
-    approval::visible,
     base::{capture::Capture, error::CallError, outcome::Outcome},
     cells::context::{Context, Deadline, Streaming},
     tools::provider::{PendingInvocation, Provider, ProviderMessage, left},
@@ -66,11 +65,11 @@ async fn answered(
     loop {
         match invoked.heard.recv().await {
             Some(ProviderMessage::Progress(progress)) => {
-                let message = visible::line(&progress.message);
+                let message = palisade_text::escape_line(&progress.message);
                 context.progress(&message, progress.done, progress.total);
             }
             Some(ProviderMessage::Output(text)) => {
-                let text = visible::lines(&text);
+                let text = palisade_text::escape_lines(&text);
                 said.push(text.as_bytes());
                 if context.streaming == Streaming::Live {
                     context.send(Stream::Stdout, text.into_bytes()).await;
@@ -87,10 +86,10 @@ async fn answered(
 }
 
 fn finished(result: InvokeResult, most: usize, said: &mut Capture) -> Outcome {
-    said.push(visible::lines(&result.output).as_bytes());
+    said.push(palisade_text::escape_lines(&result.output).as_bytes());
     let size = result.data.as_ref().map_or(0, |data| data.as_str().len());
     let error = match result.error {
-        Some(why) => Some(format!("the tool failed: {}", visible::lines(&why))),
+        Some(why) => Some(format!("the tool failed: {}", palisade_text::escape_lines(&why))),
         None if size > most => {
             Some(format!("the data of the result has {size} bytes; the limit is {most}"))
         }

@@ -123,7 +123,7 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
         // Requests about jobs use nothing that other calls wait for, and may themselves wait long.
         Some(_) if !matches!(call.validated.task, Task::Job(_)) => tokio::select! {
             biased;
-            turn = call.context.session.turns.acquire_concurrent() => {
+            turn = call.context.session.calls.turns.acquire_concurrent() => {
                 Some(turn.map_err(|_| CallError::SessionOver)?)
             }
             () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),

@@ -1,15 +1,16 @@
-//! The counters behind the metrics for monitoring. Runs in the broker.
+//! The counters behind the metrics for monitoring, and how a scrape shows them. Runs in the broker.
 
+use super::exposition_text::{ExpositionText, seconds};
 use palisade_audit::Connection;
 use palisade_protocol::{CallResult, ErrorCode};
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Upper bounds of the histogram's buckets, in milliseconds.
-pub(crate) const BUCKETS_MS: [u64; 12] =
-    [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000];
+const BUCKETS_MS: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000];
 /// The number of tools that get labels of their own; providers may register any number.
 const TOOLS: usize = 256;
 
@@ -21,32 +22,83 @@ pub(crate) struct Metrics {
 
 /// The counts, by their labels.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+struct Counts {
     /// Finished calls by tool and outcome.
-    pub(crate) calls: BTreeMap<(String, String), u64>,
-    pub(crate) durations: BTreeMap<String, Durations>,
-    pub(crate) denials: BTreeMap<String, u64>,
+    calls: BTreeMap<(String, String), u64>,
+    durations: BTreeMap<String, Durations>,
+    denials: BTreeMap<String, u64>,
     /// Checkpoints by decision.
-    pub(crate) checkpoints: BTreeMap<String, u64>,
-    pub(crate) reloads: BTreeMap<&'static str, u64>,
+    checkpoints: BTreeMap<String, u64>,
+    reloads: BTreeMap<&'static str, u64>,
     /// Network connections by verdict.
-    pub(crate) connections: BTreeMap<&'static str, u64>,
+    connections: BTreeMap<&'static str, u64>,
     /// Bytes of ended network connections.
-    pub(crate) sent_bytes: u64,
-    pub(crate) received_bytes: u64,
+    sent_bytes: u64,
+    received_bytes: u64,
 }
 
 /// The durations of one tool's calls.
 #[derive(Debug, Default)]
-pub(crate) struct Durations {
-    pub(crate) buckets: [u64; BUCKETS_MS.len()],
-    pub(crate) count: u64,
-    pub(crate) sum_ms: u64,
+struct Durations {
+    buckets: [u64; BUCKETS_MS.len()],
+    count: u64,
+    sum_ms: u64,
 }
 
 impl Metrics {
-    pub(crate) fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the counters for a scrape.
+    pub(crate) fn write(&self, text: &mut ExpositionText) -> fmt::Result {
+        let counts = &*self.counts();
+        let name = "palisade_calls_total";
+        text.head(name, "counter", "Finished calls, by tool and outcome: ok, or the error code.")?;
+        for ((tool, outcome), count) in &counts.calls {
+            text.line(name, &[("tool", tool), ("outcome", outcome)], *count)?;
+        }
+        let name = "palisade_call_duration_seconds";
+        text.head(name, "histogram", "Duration of calls, including checkpoints.")?;
+        for (tool, durations) in &counts.durations {
+            let bucket = format!("{name}_bucket");
+            for (most, count) in BUCKETS_MS.iter().zip(durations.buckets) {
+                text.line(&bucket, &[("tool", tool), ("le", &seconds(*most))], count)?;
+            }
+            text.line(&bucket, &[("tool", tool), ("le", "+Inf")], durations.count)?;
+            text.line(&format!("{name}_sum"), &[("tool", tool)], seconds(durations.sum_ms))?;
+            text.line(&format!("{name}_count"), &[("tool", tool)], durations.count)?;
+        }
+        let name = "palisade_denials_total";
+        text.head(name, "counter", "Denials, by the layer that denied.")?;
+        for (layer, count) in &counts.denials {
+            text.line(name, &[("layer", layer)], *count)?;
+        }
+        let name = "palisade_checkpoints_total";
+        text.head(name, "counter", "Checkpoints of calls, by decision.")?;
+        for (decision, count) in &counts.checkpoints {
+            text.line(name, &[("decision", decision)], *count)?;
+        }
+        let name = "palisade_connections_total";
+        text.head(
+            name,
+            "counter",
+            "Network connections of sessions with net.mode = domains, by verdict: allowed, failed \
+             (allowed, but not made or cut off) or refused.",
+        )?;
+        for (verdict, count) in &counts.connections {
+            text.line(name, &[("verdict", verdict)], *count)?;
+        }
+        let name = "palisade_connection_bytes_total";
+        text.head(name, "counter", "Bytes of ended network connections, by direction.")?;
+        text.line(name, &[("direction", "sent")], counts.sent_bytes)?;
+        text.line(name, &[("direction", "received")], counts.received_bytes)?;
+        let name = "palisade_reloads_total";
+        text.head(name, "counter", "Reloads of the configuration, by result.")?;
+        for (result, count) in &counts.reloads {
+            text.line(name, &[("result", result)], *count)?;
+        }
+        Ok(())
     }
 
     /// Counts a finished call.

@@ -9,7 +9,6 @@ use palisade_protocol::{
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::HashMap,
-    fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::mpsc;
@@ -89,12 +88,7 @@ impl Provider {
         let mut hash = Sha256::new();
         hash.update(self.secret.as_bytes());
         hash.update(session.as_str().as_bytes());
-        let mut label = String::new();
-        for byte in hash.finalize().iter().take(12) {
-            // Writing to a string does not fail.
-            write!(label, "{byte:02x}").ok();
-        }
-        label
+        palisade_text::hex(&hash.finalize()[..12])
     }
 
     /// Begins an invocation. Fails if the provider has left or has too many under way.

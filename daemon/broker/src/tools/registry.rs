@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{base::peer::ConnectionNumber, tools::provider::Provider};
 use palisade_protocol::{ErrorCode, ProvidedTool, ToolName, ToolSpec, WireError};
+use palisade_text::edit_distance;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The most tools of one provider.
@@ -190,33 +191,21 @@ fn remove_replaced(
     Ok(())
 }
 
-/// Returns the three tools whose names are the fewest edits away.
+/// Returns the three tools whose names are the fewest edits away, ignoring case.
 fn nearest<'a>(tools: &'a [Arc<Tool>], name: &str) -> Vec<&'a str> {
+    let name = name.to_ascii_lowercase();
     let mut near: Vec<(usize, &str)> = tools
         .iter()
         .map(|tool| {
-            let least = tool.names().map(|known| edits(name, known.as_str())).min();
+            let least = tool
+                .names()
+                .map(|known| edit_distance(&name, &known.as_str().to_ascii_lowercase()))
+                .min();
             (least.unwrap_or(usize::MAX), tool.spec.name.as_str())
         })
         .collect();
     near.sort_unstable();
     near.into_iter().take(3).map(|(_, known)| known).collect()
-}
-
-/// Returns the number of single-letter edits between two names, ignoring case.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -269,13 +258,6 @@ mod tests {
         let error = resolve("readfile").unwrap_err();
         assert_eq!(error.code, ErrorCode::ToolNotFound);
         assert!(error.hint.starts_with("did you mean read_file, "), "{}", error.hint);
-    }
-
-    #[test]
-    fn edits_are_counted() {
-        assert_eq!(edits("", "abc"), 3);
-        assert_eq!(edits("bash", "BASH"), 0);
-        assert_eq!(edits("kitten", "sitting"), 3);
     }
 
     #[test]

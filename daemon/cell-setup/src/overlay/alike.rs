@@ -142,7 +142,7 @@ impl DirectoryMaker {
         };
         match same && stat.st_mode & 0o7777 == likeness.mode {
             true => Ok(()),
-            false => Err(StepFailure::NotInForce(
+            false => Err(StepFailure::Setup(
                 "a directory of the workspace belongs to a user or group that its layer can not \
                  have"
                     .into(),

@@ -96,7 +96,7 @@ pub(super) fn apart(
     ChildStack::new()
         .and_then(|mut stack| stack.run_apart(&mut act))
         .map_err(StepFailure::kernel("start what mounts the overlay"))?;
-    merged.unwrap_or_else(|| Err(StepFailure::NotInForce("the overlay was not mounted".into())))
+    merged.unwrap_or_else(|| Err(StepFailure::Setup("the overlay was not mounted".into())))
 }
 
 /// Mounts the overlays in the child, after it has entered the namespaces and taken on the session's
@@ -159,7 +159,7 @@ pub(super) fn directories_apart(
     ChildStack::new()
         .and_then(|mut stack| stack.run_apart(&mut act))
         .map_err(StepFailure::kernel("start what mounts the overlays"))?;
-    merged.unwrap_or_else(|| Err(StepFailure::NotInForce("no overlay was mounted".into())))
+    merged.unwrap_or_else(|| Err(StepFailure::Setup("no overlay was mounted".into())))
 }
 
 /// Mounts overlays over directories of the workspace, with this process's rights.

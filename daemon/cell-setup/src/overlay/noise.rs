@@ -61,7 +61,7 @@ pub(super) fn lay(
         }
         (MountRights::Session, None) => {
             let why = "no user namespace is available for overlays";
-            return Err(StepFailure::NotInForce(why.into()));
+            return Err(StepFailure::Setup(why.into()));
         }
         (MountRights::Own, _) => mount_here(overlay, parts, &directories)?,
     };
@@ -122,7 +122,7 @@ fn build(
     for way in wanted {
         let Some(likeness) = maker.look(lower, way.as_bytes())? else {
             let why = format!("the session may not enter {way:?} in the workspace");
-            return Err(StepFailure::NotInForce(why));
+            return Err(StepFailure::Setup(why));
         };
         let at = if way.is_empty() { UPPER.to_owned() } else { format!("{UPPER}/{way}") };
         maker.make(layer, at.as_bytes(), Some(&likeness))?;

@@ -171,10 +171,10 @@ fn check_user_attributes(upper: &OwnedFd, kept: Upper) -> Result<(), StepFailure
     let flags = rustix::fs::XattrFlags::empty();
     match (rustix::fs::fsetxattr(upper, "user.palisade", b"y", flags), kept) {
         (Ok(()), _) => Ok(()),
-        (Err(rustix::io::Errno::OPNOTSUPP), Upper::Memory) => Err(StepFailure::NotInForce(
+        (Err(rustix::io::Errno::OPNOTSUPP), Upper::Memory) => Err(StepFailure::Setup(
             "overlayfs needs user attributes, which tmpfs has since Linux 6.6".into(),
         )),
-        (Err(rustix::io::Errno::OPNOTSUPP), Upper::Disk) => Err(StepFailure::NotInForce(
+        (Err(rustix::io::Errno::OPNOTSUPP), Upper::Disk) => Err(StepFailure::Setup(
             "overlayfs needs user attributes, which the file system of the launcher's store has not"
                 .into(),
         )),

@@ -129,7 +129,13 @@ fn open(base: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
 }
 
 fn failure(kind: FileErrorKind, errno: Option<Errno>, message: String) -> FileError {
-    FileError { kind, errno: errno.map_or(0, Errno::raw_os_error), message, about: None }
+    FileError {
+        kind,
+        errno: errno.map_or(0, Errno::raw_os_error),
+        message,
+        about: None,
+        diff: None,
+    }
 }
 
 fn invalid(path: &Path, problem: &str) -> FileError {

@@ -1,6 +1,7 @@
 //! An addition to what a profile allows: one more entry of a list, or a value. Pure: no I/O.
 
 use crate::access::PathAccess;
+use palisade_text::on_one_line;
 use std::path::Path;
 
 /// An addition to what a profile allows.
@@ -49,8 +50,7 @@ impl Addition {
     }
 
     pub(super) fn line(&self) -> String {
-        let why: String =
-            self.why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
+        let why = on_one_line(&self.why, 200);
         format!("{}, # {why}", self.literal())
     }
 }

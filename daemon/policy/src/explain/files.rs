@@ -5,7 +5,6 @@ use super::{Act, Decision, ExplainError, Explanation, TargetOwner, change};
 use crate::{
     Origin, Profile, Scene,
     entries::{TMP, VARIABLES},
-    keys::nearest,
     names::{self, NameListKey},
     planning::ReachablePaths,
 };
@@ -156,7 +155,7 @@ fn resolve(scene: &Scene, target: &str) -> Result<PathBuf, ExplainError> {
             .ok_or_else(|| wrong("the user has no home directory"))?,
         "$TMP" => PathBuf::from(TMP),
         "~" => return Err(wrong("write $HOME instead of ~, in single quotes")),
-        _ => match nearest(variable, VARIABLES) {
+        _ => match palisade_text::nearest(variable, VARIABLES) {
             Some(near) if variable.starts_with('$') => {
                 return Err(wrong(&format!("did you mean {near}?")));
             }

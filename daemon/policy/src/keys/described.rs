@@ -1,4 +1,4 @@
-//! What the documentation and suggestions say about the type of a key's value. Pure: no I/O.
+//! Descriptions of the type of a key's value, for the documentation and suggestions. Pure: no I/O.
 
 use super::AcceptedValues;
 use crate::source::WithOrigin;

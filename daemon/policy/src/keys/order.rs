@@ -1,4 +1,4 @@
-//! How two values of a key meet: which one is stricter, what applies if two profiles are combined,
+//! The order of two values of a key: which one is stricter, what applies if two profiles are combined,
 //! what a file may set over the profile that it extends, and how a difference is described. Pure:
 //! no I/O.
 

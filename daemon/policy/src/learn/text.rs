@@ -66,9 +66,7 @@ fn write_all(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 
 /// Returns a text as one line, without control characters.
 fn line(text: &str) -> String {
-    let clean: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
-    clean.trim().to_owned()
+    palisade_text::on_one_line(text, 200).trim().to_owned()
 }
 
 fn quoted(text: &str) -> String {

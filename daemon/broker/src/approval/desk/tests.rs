@@ -1,8 +1,7 @@
 //! Every way an approval request can end: with a clear approval, and all that end in a denial.
 
 use super::*;
-use crate::approval::coverage::ReviewedPart;
-use crate::approval::inquiry::Stakes;
+use crate::approval::{coverage::ReviewedPart, inquiry::Stakes, verdict::Decider};
 use palisade_policy::{Facts, Handlers, Profile};
 use palisade_protocol::{
     Answer, Answered, Asker, Decision, Deny, Event, JsonText, Modified, Remember, Replace, Review,
@@ -88,8 +87,12 @@ fn register(name: &str) -> Register {
     }
 }
 
-fn approved(by: impl Into<String>) -> Verdict {
-    Verdict::Approved { by: by.into(), kept: Vec::new() }
+fn approver(name: &str) -> Decider {
+    Decider::Approver(name.to_owned())
+}
+
+fn approved(by: Decider) -> Verdict {
+    Verdict::Approved { by, kept: Vec::new() }
 }
 
 /// Each connection belongs to another process.
@@ -147,7 +150,7 @@ fn deny() -> Decision {
 fn reason(verdict: Verdict) -> String {
     match verdict {
         Verdict::Denied { by, reason, .. } => {
-            assert_eq!(by, "default");
+            assert_eq!(by, Decider::Default);
             reason
         }
         other @ (Verdict::Approved { .. }
@@ -172,7 +175,7 @@ fn assert_over(desk: &Approvals) {
 async fn yes_no_and_something_else_instead() {
     let desk = Arc::new(Approvals::default());
     let mut ann = attach(&desk, 1, register("ann"));
-    let by = "handler:ann".to_owned();
+    let by = approver("ann");
     let arguments = JsonText::parse("{\"command\":\"ls\"}".to_owned()).unwrap();
     let modified = Decision::ApproveModified(Modified { arguments: arguments.clone() });
     for (inquiry, decision, expected) in [
@@ -232,7 +235,7 @@ async fn a_handler_may_attach_within_the_grace_time() {
     let mut ann = attach(&desk, 1, register("ann"));
     let question = ann.question().await;
     ann.answer(&question, Decision::Approve).unwrap();
-    assert_eq!(asked.await.unwrap(), approved("handler:ann".to_owned()));
+    assert_eq!(asked.await.unwrap(), approved(approver("ann")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,7 +324,7 @@ async fn the_first_of_two_answers_counts_while_others_are_waited_for() {
     assert_eq!(code(low.answer(&question, deny())), ErrorCode::StaleApproval);
     high.question().await;
     high.answer(&question, Decision::Approve).unwrap();
-    assert_eq!(asked.await.unwrap(), approved("handler:high".to_owned()));
+    assert_eq!(asked.await.unwrap(), approved(approver("high")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +335,7 @@ async fn any_no_is_a_no() {
     let asked = ask(&desk, inquiry("d", ""));
     let question = high.question().await;
     low.answer(&question, deny()).unwrap();
-    assert!(matches!(asked.await.unwrap(), Verdict::Denied { by, .. } if by == "handler:low"));
+    assert!(matches!(asked.await.unwrap(), Verdict::Denied { by, .. } if by == approver("low")));
     assert_eq!(code(high.answer(&question, Decision::Approve)), ErrorCode::StaleApproval);
 }
 
@@ -498,7 +501,7 @@ async fn an_operator_answers_without_being_a_handler() {
     assert_eq!(desk.pending().len(), 1);
     let right = Answer { question: id, digest, decision: Decision::Approve, remember: None };
     desk.answer(from, right).unwrap();
-    assert_eq!(asked.await.unwrap(), approved("handler:operator:42".to_owned()));
+    assert_eq!(asked.await.unwrap(), approved(approver("operator:42")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -543,7 +546,7 @@ async fn a_decision_counts_although_it_is_not_remembered() {
             "{error}"
         );
         let verdict = asked.await.unwrap();
-        assert_eq!(verdict == approved("handler:ann"), approves, "{verdict:?}");
+        assert_eq!(verdict == approved(approver("ann")), approves, "{verdict:?}");
         assert_eq!(desk.grants(), []);
         assert_over(&desk);
     }
@@ -571,7 +574,10 @@ async fn an_agents_client_is_asked_only_where_nothing_can_be_lost() {
         let register = Register { reviews: vec![Review::Input], ..register("eager") };
         desk.attach_client(own.parse().unwrap(), from(1), register, outbox).unwrap();
         let verdict = ask(&desk, inquiry).await.unwrap();
-        assert!(matches!(&verdict, Verdict::Denied { by, .. } if by == "default"), "{verdict:?}");
+        assert!(
+            matches!(&verdict, Verdict::Denied { by, .. } if *by == Decider::Default),
+            "{verdict:?}"
+        );
     }
     let desk = Arc::new(Approvals::default());
     let (outbox, events) = mpsc::channel(8);
@@ -585,5 +591,8 @@ async fn an_agents_client_is_asked_only_where_nothing_can_be_lost() {
     let stranger = desk.answer_of_client(from(2), yes.clone()).unwrap_err();
     assert_eq!(stranger.code, ErrorCode::Forbidden);
     desk.answer_of_client(from(1), yes).unwrap();
-    assert_eq!(asked.await.unwrap(), approved("agent-client:eager"));
+    assert_eq!(
+        asked.await.unwrap(),
+        approved(Decider::AgentClient("agent-client:eager".to_owned()))
+    );
 }

@@ -4,14 +4,9 @@ use super::{
     error::ConfigError,
     keys,
     place::{ConfigPosition, LocatedValue},
-    values::{AbsolutePath, ByteCount},
 };
 use palisade_policy::{TomlFault, TomlText};
-use std::{
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 use toml::Spanned;
 
 /// A text that is TOML and has only known keys.
@@ -34,33 +29,15 @@ impl<'a> Document<'a> {
         self.text.values().map_err(|fault| failed(&self.file, fault))
     }
 
-    /// A value with its place.
-    pub(super) fn written<T>(&self, spanned: Option<Spanned<T>>) -> Option<LocatedValue<T>> {
+    /// Returns a value with its place.
+    pub(super) fn located<T, V: From<T>>(
+        &self,
+        spanned: Option<Spanned<T>>,
+    ) -> Option<LocatedValue<V>> {
         spanned.map(|spanned| {
             let at = self.place(spanned.span().start);
-            LocatedValue { value: spanned.into_inner(), at }
+            LocatedValue { value: spanned.into_inner().into(), at }
         })
-    }
-
-    /// A path with its place.
-    pub(super) fn path(
-        &self,
-        spanned: Option<Spanned<AbsolutePath>>,
-    ) -> Option<LocatedValue<PathBuf>> {
-        self.written(spanned)
-            .map(|LocatedValue { value: AbsolutePath(value), at }| LocatedValue { value, at })
-    }
-
-    /// A count with its place.
-    pub(super) fn count(&self, spanned: Option<Spanned<NonZeroU32>>) -> Option<LocatedValue<u32>> {
-        self.written(spanned)
-            .map(|LocatedValue { value, at }| LocatedValue { value: value.get(), at })
-    }
-
-    /// A number of bytes with its place.
-    pub(super) fn bytes(&self, spanned: Option<Spanned<ByteCount>>) -> Option<LocatedValue<u64>> {
-        self.written(spanned)
-            .map(|LocatedValue { value, at }| LocatedValue { value: value.into(), at })
     }
 
     fn place(&self, offset: usize) -> ConfigPosition {

@@ -8,7 +8,7 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 /// An absolute path: it means the same wherever the daemon is started.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "PathBuf")]
-pub(super) struct AbsolutePath(pub(super) PathBuf);
+pub(super) struct AbsolutePath(PathBuf);
 
 impl TryFrom<PathBuf> for AbsolutePath {
     type Error = String;
@@ -19,6 +19,39 @@ impl TryFrom<PathBuf> for AbsolutePath {
         }
         Err(format!("{:?} is not an absolute path", path.display().to_string()))
     }
+}
+
+impl From<AbsolutePath> for PathBuf {
+    fn from(AbsolutePath(path): AbsolutePath) -> Self {
+        path
+    }
+}
+
+/// A list of absolute paths.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct AbsolutePaths(Vec<AbsolutePath>);
+
+impl From<AbsolutePaths> for Vec<PathBuf> {
+    fn from(AbsolutePaths(paths): AbsolutePaths) -> Self {
+        paths.into_iter().map(PathBuf::from).collect()
+    }
+}
+
+/// A built-in profile that the system's daemon offers only if the configuration says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Offered {
+    /// The profile `autonomous`: no approver is asked.
+    Autonomous,
+    /// The profile `container`: namespaces may be missing.
+    Container,
+}
+
+impl Offered {
+    /// All optional profiles, each with its name.
+    pub(crate) const ALL: [(Self, &'static str); 2] =
+        [(Self::Autonomous, "autonomous"), (Self::Container, "container")];
 }
 
 /// A number of bytes, written as a number or as a size such as `"256 MiB"`.

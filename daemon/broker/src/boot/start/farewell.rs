@@ -27,9 +27,9 @@ pub(super) fn tell(client: &UnixStream, why: &str) -> io::Result<()> {
     if heard == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let (what, hint) = why.split_once("; ").unwrap_or((why, ""));
-    let what = format!("the daemon did not start: {what}");
-    let error = WireError::new(ErrorCode::NotStarted, what, hint);
+    // The reason says what to do as well.
+    let what = format!("the daemon did not start: {why}");
+    let error = WireError::new(ErrorCode::NotStarted, what, "");
     let message = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
     let [first] = first;
     // An unknown first byte is answered in JSON, which people can read.

@@ -3,7 +3,7 @@
 
 use super::exchange::{done, unexpected};
 use crate::{
-    base::{error::CallError, escaped::escaped, media, outcome::Outcome, task::Numbering},
+    base::{error::CallError, media, outcome::Outcome, task::Numbering},
     cells::{context::Context, files::Lease},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -12,6 +12,7 @@ use palisade_plan::{
     cell::{Conversion, FileReply, FileRequest, Form, Part},
 };
 use palisade_protocol::{RawPath, Stream, arguments::Encoding};
+use palisade_text::escape_bytes;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -100,7 +101,7 @@ fn note(made: &Conversion, data: &mut Value) {
 
 fn text(content: Vec<u8>, wanted: &ReadRequest) -> Result<String, CallError> {
     let text =
-        String::from_utf8(content).map_err(|_| CallError::NotText(escaped(&wanted.path.0)))?;
+        String::from_utf8(content).map_err(|_| CallError::NotText(escape_bytes(&wanted.path.0)))?;
     Ok(numbered(text, wanted))
 }
 

@@ -5,7 +5,7 @@ use super::{
     sieve::Sieve,
 };
 use crate::{
-    base::{error::CallError, escaped::escaped, outcome::Outcome},
+    base::{error::CallError, outcome::Outcome},
     cells::{context::Context, files::Lease},
 };
 use palisade_plan::{
@@ -14,6 +14,7 @@ use palisade_plan::{
     search::{Glob, GlobResult, Grep, GrepResult, Hits, Line, SearchReport},
 };
 use palisade_protocol::{RawPath, ToolSpec};
+use palisade_text::escape_bytes;
 use serde_json::{Value, json};
 
 pub(super) async fn glob(
@@ -35,7 +36,7 @@ pub(super) async fn glob(
     let mut listed = Vec::with_capacity(files.len());
     for file in files {
         let shown = joined(&named, &file.path);
-        output.push_str(&escaped(&shown));
+        output.push_str(&escape_bytes(&shown));
         output.push('\n');
         let (seconds, nanoseconds) = file.mtime;
         listed.push(json!({
@@ -137,7 +138,7 @@ fn text(named: &Path, files: &[Hits], wanted: SearchReport) -> String {
     let mut text = String::new();
     let around = matches!(wanted, SearchReport::Lines { before, after } if before + after > 0);
     for hits in files {
-        let path = escaped(&joined(named, &hits.path));
+        let path = escape_bytes(&joined(named, &hits.path));
         match wanted {
             SearchReport::Files => text.push_str(&format!("{path}\n")),
             SearchReport::Counts => text.push_str(&format!("{path}:{}\n", hits.count)),

@@ -49,8 +49,7 @@ pub(super) fn inspect(policy: &EgressPolicy) -> io::Result<Option<(SessionInspec
 fn placeholder() -> io::Result<String> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("palisade-placeholder-{digits}"))
+    Ok(format!("palisade-placeholder-{}", palisade_text::hex(&bytes)))
 }
 
 /// Makes an authority that can vouch for these hosts only; `None` if there are none.

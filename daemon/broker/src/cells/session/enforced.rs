@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 impl Session {
     /// Returns how `bash` is guarded; by text analysis where transactions are unavailable.
     pub(crate) fn guard(&self) -> Guard {
-        match self.transactions.unavailable_reason() {
+        match self.cell.transactions.unavailable_reason() {
             Some(_) => self.guard.min(Guard::Text),
             None => self.guard,
         }
@@ -17,14 +17,14 @@ impl Session {
 
     /// Returns the session's receipt: what is enforced.
     pub(crate) fn receipt(&self) -> Receipt {
-        let mut receipt = Receipt { guard: self.guard(), ..self.receipt.clone() };
+        let mut receipt = Receipt { guard: self.guard(), ..self.receipt.made.clone() };
         if let Some(why) =
-            self.transactions.unavailable_reason().filter(|_| self.guard >= Guard::Auto)
+            self.cell.transactions.unavailable_reason().filter(|_| self.guard >= Guard::Auto)
         {
             let (layer, why) = ("transaction".to_owned(), why.to_owned());
             receipt.degraded.push(Degraded { layer, why });
         }
-        if let Some(why) = self.transactions.unavailable_reason() {
+        if let Some(why) = self.cell.transactions.unavailable_reason() {
             for layer in self.profile.name_layers() {
                 let layer = layer.to_string();
                 if !receipt.degraded.iter().any(|known| known.layer == layer) {
@@ -38,7 +38,7 @@ impl Session {
 
     /// Returns the receipt that the client was told when the session was opened, and its digest.
     pub(crate) fn opening_receipt(&self) -> &(Receipt, String) {
-        self.opening_receipt.get_or_init(|| {
+        self.receipt.opening.get_or_init(|| {
             let receipt = self.receipt();
             let digest = digest(&receipt);
             (receipt, digest)
@@ -60,8 +60,8 @@ impl Session {
 
     /// Starts to collect the denials of a runner's program, if they are recorded.
     pub(crate) fn watch(&self, audit_session: Option<u32>) -> Option<CallWatch> {
-        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
-        self.launcher.records().watch(abi, audit_session)
+        let abi = self.receipt.made.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+        self.cell.launcher.records().watch(abi, audit_session)
     }
 
     /// Returns the layers whose denials to programs are not reported, and why.
@@ -70,15 +70,15 @@ impl Session {
             layer: layer.name().to_owned(),
             why: why.to_owned(),
         };
-        if let Some(why) = self.launcher.records().unavailable_reason() {
+        if let Some(why) = self.cell.launcher.records().unavailable_reason() {
             return vec![layer(Layer::Landlock, &why), layer(Layer::Seccomp, &why)];
         }
-        let abi = self.receipt.landlock.as_ref().map_or(0, |landlock| landlock.abi);
+        let abi = self.receipt.made.landlock.as_ref().map_or(0, |landlock| landlock.abi);
         if abi < LANDLOCK_RECORDS {
             let why = "this kernel's Landlock does not record denials, which needs its ABI 7";
             return vec![layer(Layer::Landlock, why), layer(Layer::Seccomp, why)];
         }
-        match (self.logged, &self.launcher.facts().audit_session) {
+        match (self.receipt.records, &self.cell.launcher.facts().audit_session) {
             (Records::Unread, _) => {
                 let why = "kernel audit was turned on after the session was opened, or the session \
                            records what programs access";
@@ -93,7 +93,7 @@ impl Session {
 /// Returns the digest by which results refer to a receipt; empty if the receipt has no JSON form.
 pub(crate) fn digest(receipt: &Receipt) -> String {
     let Ok(text) = serde_json::to_vec(receipt) else { return String::new() };
-    Sha256::digest(text).iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    palisade_text::hex(&Sha256::digest(text)[..DIGEST_BYTES])
 }
 
 /// The bytes of a receipt's digest: it only tells the receipts of one session apart.

@@ -18,12 +18,12 @@ impl Session {
     /// Returns `true` if the profile hides or protects names of the workspace, and transactions are
     /// available to do so.
     pub(crate) fn restricts_names(&self) -> bool {
-        self.profile.restricts_names() && self.transactions.unavailable_reason().is_none()
+        self.profile.restricts_names() && self.cell.transactions.unavailable_reason().is_none()
     }
 
     /// Returns the paths that are hidden now.
     pub(crate) async fn scan_hidden_names(&self) -> Result<ScanResult, CallError> {
-        self.search.scan(&self.files).await.map_err(|error| match error {
+        self.files.hidden_names.scan(&self.cell.files).await.map_err(|error| match error {
             ScanError::Channel => self.channel_error("it did not report the hidden names"),
             ScanError::Failed(failure) => CallError::File(failure),
         })
@@ -32,7 +32,7 @@ impl Session {
     /// Returns a transaction in which the paths that are hidden now are invisible.
     pub(crate) async fn transaction(&self) -> Result<Transaction, CallError> {
         let scanned = self.scan_if_hiding().await?;
-        let taken = self.transactions.take(scanned).await;
+        let taken = self.cell.transactions.take(scanned).await;
         taken.map_err(|error| self.transaction_error(&error))
     }
 
@@ -41,11 +41,12 @@ impl Session {
     pub(crate) async fn watching(&self) -> Result<Option<Transaction>, CallError> {
         let patterns = self.profile.noise_directories();
         let is_held = self.guard() >= Guard::Auto && self.profile.writes_workspace();
-        if patterns.is_empty() || !is_held || self.transactions.unavailable_reason().is_some() {
+        if patterns.is_empty() || !is_held || self.cell.transactions.unavailable_reason().is_some()
+        {
             return Ok(None);
         }
         let failed = || self.channel_error("it did not report the directories of noise");
-        let mut lease = self.files.lease().await.ok_or_else(failed)?;
+        let mut lease = self.cell.files.lease().await.ok_or_else(failed)?;
         lease.send(&[FileRequest::Noise { patterns }]).await.map_err(|_| failed())?;
         let reply = lease.receive().await.map_err(|_| failed())?;
         let FileReply::Noise(directories) = reply else {
@@ -58,7 +59,7 @@ impl Session {
         if directories.is_empty() {
             return Ok(None);
         }
-        let taken = self.transactions.watch(directories).await;
+        let taken = self.cell.transactions.watch(directories).await;
         taken.map(Some).map_err(|error| self.transaction_error(&error))
     }
 
@@ -77,12 +78,12 @@ impl Session {
             return Ok(());
         }
         let unheld = |why: &str, fault| SessionError::Unheld { why: why.to_owned(), fault };
-        if let Some(why) = self.transactions.unavailable_reason() {
+        if let Some(why) = self.cell.transactions.unavailable_reason() {
             return Err(unheld(why, known));
         }
         let scanned = self.scan_if_hiding().await;
         let scanned = scanned.map_err(|error| unheld(&error.to_string(), Fault::Host))?;
-        match self.transactions.take(scanned).await {
+        match self.cell.transactions.take(scanned).await {
             Ok(laid) => drop(laid),
             Err(RunnerError::Step { step, why, fault }) => {
                 let own = why.strip_prefix(&format!("step {step}: "));
@@ -90,7 +91,7 @@ impl Session {
             }
             Err(error) => return Err(unheld(&error.to_string(), Fault::Host)),
         }
-        self.transactions.prepare().await;
+        self.cell.transactions.prepare().await;
         Ok(())
     }
 
@@ -108,7 +109,7 @@ impl Session {
     /// programs.
     pub(crate) fn may_run_without_transaction(&self) -> bool {
         self.guard != Guard::Transaction
-            && !self.transactions.ever_started()
+            && !self.cell.transactions.ever_started()
             && (!self.profile.restricts_names() || self.profile.name_layers_are_optional())
     }
 }

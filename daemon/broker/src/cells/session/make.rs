@@ -1,7 +1,12 @@
 //! Makes a session: requests a cell from the launcher, and waits for the cell to report that it is
 //! confined. Runs in the broker.
 
-use super::{Session, SessionState, attend, authority, end, made::ConfinedCell};
+use super::{
+    Session, authority,
+    cell::{SessionCell, SessionState, attend, end},
+    handles::{SessionCalls, SessionNetwork, SessionReceipt, WorkspaceHandles},
+    made::ConfinedCell,
+};
 use crate::{
     base::{
         census::CountedKind,
@@ -15,7 +20,6 @@ use crate::{
         hidden_names::{HiddenNameSearch, ScanKey},
         host::SessionHost,
         job::{JobQuota, Jobs},
-        kept::ReplyStore,
         launcher::{Launcher, LauncherError},
         lookup::SearchPaths,
         oom::OomCounter,
@@ -27,7 +31,6 @@ use crate::{
         todos::Todos,
         transaction::Transactions,
         turn::Turns,
-        used_hosts::UsedHosts,
     },
 };
 use palisade_plan::{
@@ -41,8 +44,8 @@ use palisade_protocol::{Ask, Guard, RawPath, SessionId};
 use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, Instant},
 };
@@ -80,7 +83,7 @@ pub(crate) async fn open_own(
         SessionParameters { peer, client: None, ask, guard, survival: None, scene, recording, uid };
     let session = begin(host, profile, opening).await?;
     // No egress room serves it: connections are refused.
-    drop(session.take_listeners());
+    drop(session.network.take_listeners());
     Ok(session)
 }
 
@@ -121,7 +124,7 @@ pub(crate) async fn begin(
     if launcher.records().will_record().await && plan.recording == Recording::No {
         plan.records = Records::Read;
     }
-    let logged = plan.records;
+    let records = plan.records;
     let most = plan.limits.transaction_bytes;
     let number = host.link.next_number();
     let mut replies = launcher.enroll(number)?;
@@ -175,52 +178,46 @@ pub(crate) async fn begin(
         workspace: workspace.0.clone(),
         profile: profile.digest().to_owned(),
     };
-    let search = HiddenNameSearch::new(host.scans.clone(), key);
     let session = Arc::new(Session {
-        cwd: Arc::new(WorkingDirectory::new(workspace.0.clone())),
+        files: WorkspaceHandles {
+            cwd: Arc::new(WorkingDirectory::new(workspace.0.clone())),
+            commits: host.commits.of_session(made.runs.peer.uid, made.ready.trees.clone()),
+            undos: host.undos.clone(),
+            hidden_names: HiddenNameSearch::new(host.scans.clone(), key),
+            changes: AtomicU64::new(0),
+        },
         identity: Arc::new(SessionIdentity {
             id,
             peer,
             workspace,
             profile: Arc::clone(profile),
             ask,
+            guard,
+            recording,
             scene,
+            opened: Instant::now(),
         }),
-        changes: AtomicU64::new(0),
-        commits: host.commits.of_session(made.runs.peer.uid, made.ready.trees.clone()),
-        receipt,
-        opening_receipt: OnceLock::new(),
-        guard,
-        turns: Turns::new(profile.parallel_calls()),
+        receipt: SessionReceipt { made: receipt, opening: OnceLock::new(), records },
+        cell: SessionCell {
+            launcher,
+            number,
+            state,
+            aborted: AtomicBool::new(false),
+            files: FileChannels::new(made.channels),
+            spares,
+            runners,
+            readers,
+            transactions,
+            oom: OomCounter::open(&made.oom_file),
+        },
+        network: SessionNetwork::new(made.listeners, inspection),
+        calls: SessionCalls::new(Turns::new(profile.parallel_calls())),
+        jobs: Jobs::new(profile.max_jobs(), host.audit.clone(), places),
         analyses: AnalysisCache::default(),
         search_paths,
         todos: Todos::default(),
-        files: FileChannels::new(made.channels),
-        spares,
-        runners,
-        readers,
-        transactions,
-        search,
-        kept: ReplyStore::default(),
         survival,
-        jobs: Jobs::new(profile.max_jobs(), host.audit.clone(), places),
-        oom: OomCounter::open(&made.oom_file),
-        opened: Instant::now(),
-        in_flight: AtomicU32::new(0),
-        calls: AtomicU64::new(0),
-        undos: host.undos.clone(),
         audit: host.audit.clone(),
-        untold: Mutex::default(),
-        number,
-        logged,
-        recording,
-        launcher,
-        listeners: Mutex::new(made.listeners),
-        inspection,
-        refused: Arc::default(),
-        used_hosts: UsedHosts::default(),
-        state,
-        aborted: AtomicBool::new(false),
         _enrolled: enrolled,
     });
     if let Err(error) = session.require_transactions(fault).await {

@@ -1,9 +1,10 @@
 //! Describes what a change did or would do, as JSON and in words. Pure: no I/O.
 
-use crate::base::{escaped::escaped, preview::Preview, task::ChangeTask};
+use crate::base::{preview::Preview, task::ChangeTask};
 use palisade_plan::change::{Effect, EffectKind, Print};
 use palisade_policy::Reason;
 use palisade_protocol::RawPath;
+use palisade_text::escape_bytes;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -95,12 +96,12 @@ pub(crate) fn summary(task: &ChangeTask, effects: &[Effect]) -> String {
 }
 
 fn line(effect: &Effect) -> String {
-    let path = escaped(&effect.path.0);
+    let path = escape_bytes(&effect.path.0);
     match &effect.kind {
         EffectKind::Deleted { entries } if *entries > 1 => {
             format!("deleted {path} ({entries} entries)\n")
         }
-        EffectKind::Moved { from } => format!("moved {} to {path}\n", escaped(&from.0)),
+        EffectKind::Moved { from } => format!("moved {} to {path}\n", escape_bytes(&from.0)),
         EffectKind::Mode => format!("changed the mode of {path}\n"),
         EffectKind::Touched => format!("changed the times or attributes of {path}\n"),
         EffectKind::Special => format!("left out {path}: FIFOs and devices are not committed\n"),

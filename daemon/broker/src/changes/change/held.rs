@@ -81,7 +81,7 @@ impl PreparedChange {
                     RecordLifetime::WhileDone
                 },
             };
-            Some(session.undos.begin(begun).await?)
+            Some(session.files.undos.begin(begun).await?)
         } else {
             None
         };
@@ -161,7 +161,7 @@ impl PreparedChange {
         // An undo puts back bytes that somebody else had written, so they are not the session's
         // own.
         let wrote = if matches!(task, ChangeTask::Undo { .. }) { &[][..] } else { &changed.wrote };
-        session.commits.tell_others(|memory| memory.heed(&assessed.lessons));
+        session.files.commits.tell_others(|memory| memory.heed(&assessed.lessons));
         session.memory().remember(assessed.lessons, &changed.effects, wrote);
         if let Some(writing) = self.writing.as_mut().filter(|_| !task.is_kept()) {
             // The record only said that the commit had begun; nothing is kept for undo.

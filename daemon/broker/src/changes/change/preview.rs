@@ -26,7 +26,7 @@ pub(crate) async fn preview(
     held: Option<&[u8]>,
     diff: u32,
 ) -> Result<Preview, CallError> {
-    preview_on(&session.files, session, task, held, diff).await
+    preview_on(&session.cell.files, session, task, held, diff).await
 }
 
 /// Previews a change like [`preview`], on the given channels, for example those of a transaction.

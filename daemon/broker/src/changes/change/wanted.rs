@@ -107,8 +107,8 @@ fn fits(files: &[EditedFile]) -> Result<(), CallError> {
 async fn restore(which: &UndoTarget, force: bool, session: &Session) -> Result<Restore, UndoError> {
     let owner = session.owner();
     let records = match which {
-        UndoTarget::Call(call) => vec![session.undos.one(&owner, call).await?],
-        UndoTarget::After(call) => session.undos.since(&owner, call).await?,
+        UndoTarget::Call(call) => vec![session.files.undos.one(&owner, call).await?],
+        UndoTarget::After(call) => session.files.undos.since(&owner, call).await?,
     };
     assemble(&records, if force { Force::Forced } else { Force::Careful })
 }

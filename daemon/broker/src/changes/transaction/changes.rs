@@ -2,13 +2,11 @@
 //! the broker. Pure: no I/O.
 
 use super::unsettled::UnsettledCall;
-use crate::{
-    base::{escaped::escaped, preview::Preview},
-    changes::change::assessed,
-};
+use crate::{base::preview::Preview, changes::change::assessed};
 use palisade_plan::change::{Conflict, Effect};
 use palisade_policy::{CONFLICT, Facts, UndoRecord};
 use palisade_protocol::{Finding, Severity};
+use palisade_text::escape_bytes;
 use std::collections::HashSet;
 
 /// The changes of a command, and the facts for judging them.
@@ -57,7 +55,7 @@ fn contested(conflict: &Conflict) -> Finding {
     let why = format!(
         "another program changed {} while the command ran: there is {theirs} now, and the command \
          left {ours}",
-        escaped(&path.0)
+        escape_bytes(&path.0)
     );
     let targets = vec![String::from_utf8_lossy(&path.0).into_owned()];
     Finding { targets, ..Finding::new(CONFLICT, Severity::Warning, why) }

@@ -2,11 +2,12 @@
 //! I/O.
 
 use crate::{
-    base::{escaped::escaped, preview::Preview},
+    base::preview::Preview,
     changes::change::{MOST_LISTED, one},
 };
 use palisade_plan::change::{Effect, EffectKind};
 use palisade_protocol::Finding;
+use palisade_text::escape_bytes;
 use serde_json::{Value, json};
 
 /// The number of paths or findings that a sentence names.
@@ -107,7 +108,7 @@ fn describe_kind(verb: &str, effects: &[&&Effect], workspace: &[u8]) -> String {
 /// Returns a path relative to its workspace.
 fn name(path: &[u8], workspace: &[u8]) -> String {
     let inside = path.strip_prefix(workspace).and_then(|rest| rest.strip_prefix(b"/"));
-    escaped(inside.unwrap_or(path))
+    escape_bytes(inside.unwrap_or(path))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(crate) struct RollbackResult {
 /// Only commits that this daemon knows it began are rolled back. A journal in the workspace may
 /// come from a program, and what it says would be done without approval.
 pub(crate) async fn resolve(session: &Session) -> Result<RollbackResult, CallError> {
-    let Some(mut lease) = session.files.lease().await else {
+    let Some(mut lease) = session.cell.files.lease().await else {
         return Err(session.channel_error("all its file channels are broken"));
     };
     if prepare(&mut lease, session, None).await? == 0 {
@@ -53,7 +53,7 @@ pub(crate) async fn resolve(session: &Session) -> Result<RollbackResult, CallErr
     lease.send(&[FileRequest::Abandon]).await.map_err(|error| session.channel_error(error))?;
     let reply = lease.receive().await.map_err(|error| session.channel_error(error))?;
     let FileReply::Abandoned = reply else { return Err(other(session, reply)) };
-    let unfinished = session.undos.unfinished(&session.owner()).await?;
+    let unfinished = session.files.undos.unfinished(&session.owner()).await?;
     let begun = unfinished.iter().map(|one| one.change).collect();
     let paths = prepare(&mut lease, session, Some(begun)).await?;
     if paths > 0 {
@@ -115,7 +115,7 @@ fn rollback_result(
     }
     let cut = unfinished.into_iter().filter(|one| changes.contains(&one.change));
     let calls: Vec<CallId> = cut.map(|one| one.call).collect();
-    session.undos.discard(&calls)?;
+    session.files.undos.discard(&calls)?;
     let named: Vec<String> = calls.iter().map(|call| format!(" {call}")).collect();
     let why = format!(
         "the commit of a command{} was interrupted and rolled back: {paths} paths were restored",

@@ -144,7 +144,7 @@ impl UnsettledCall {
                 }
             }
             Ok(ChangeSetDecision::Denied { by, reason, guidance }) => {
-                let said = match (by.strip_prefix("handler:"), conflict) {
+                let said = match (by.approver(), conflict) {
                     // Nobody answered, so the conflict itself is the error.
                     (None, Some(conflict)) => {
                         return failed(outcome, conflict, &changes.preview.effects);
@@ -158,7 +158,7 @@ impl UnsettledCall {
                     describe::reasons(&changes.facts.findings)
                 );
                 let error = WireError::new(ErrorCode::Denied, message, guidance.clone());
-                let refusal = question.denied(error, &by, &reason, guidance);
+                let refusal = question.denied(error, &by.to_string(), &reason, guidance);
                 denied(&changes, refusal, outcome)
             }
         }

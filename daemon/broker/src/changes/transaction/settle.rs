@@ -110,7 +110,7 @@ impl UnsettledCall {
         let (context, transaction) = (&mut self.context, &mut self.transaction);
         let ((outcome, cwd), ()) = tokio::join!(
             run::in_transaction(program, context, deadline, transaction),
-            session.transactions.prepare(),
+            session.cell.transactions.prepare(),
         );
         self.cwd = cwd;
         outcome
@@ -120,7 +120,7 @@ impl UnsettledCall {
     pub(super) async fn lock_commits(&self) -> Result<CommitGuard, CallError> {
         tokio::select! {
             biased;
-            commit = self.context.session.commits.lock() => Ok(commit),
+            commit = self.context.session.files.commits.lock() => Ok(commit),
             () = self.context.cancel.cancelled() => Err(CallError::Cancelled),
         }
     }
@@ -227,7 +227,7 @@ impl UnsettledCall {
             }
             // The commit's process ended, perhaps half-way.
             CommitResult::Unknown(unknown, change) => {
-                let _commit = self.context.session.commits.lock().await;
+                let _commit = self.context.session.files.commits.lock().await;
                 match roll_back(&self.context.session, &change).await {
                     Some(taken) => {
                         outcome.findings.extend(taken.findings);

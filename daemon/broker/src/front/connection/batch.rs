@@ -37,7 +37,7 @@ impl Connection {
         let mut made = Vec::with_capacity(calls);
         for call in batch.calls {
             let bytes = self.hold_bytes(&session, &call)?;
-            made.push(match session.kept.begin(&call)? {
+            made.push(match session.calls.replies.begin(&call)? {
                 IdempotencyCheck::First => {
                     let underway = CountedCall::new(&session, &call, bytes);
                     let asked = self.asked(id, call, (cancel.clone(), Fault::default(), None));

@@ -49,7 +49,8 @@ impl Connection {
             return Ok(());
         }
         let sessions = self.server.host.sessions_of(self.peer.uid);
-        let running = sessions.iter().map(|session| session.in_flight.load(Ordering::Relaxed));
+        let running =
+            sessions.iter().map(|session| session.calls.in_flight.load(Ordering::Relaxed));
         live.quotas.check_calls(running.sum(), u32::try_from(more).unwrap_or(u32::MAX))
     }
 
@@ -75,7 +76,7 @@ impl Connection {
         let flight =
             CallHandle { cancel: cancel.clone(), input: sender, fault: fault.clone(), calls: 1 };
         let landing = self.work.flights.start(id, flight)?;
-        let made = match session.kept.begin(&call)? {
+        let made = match session.calls.replies.begin(&call)? {
             IdempotencyCheck::First => {
                 let underway = CountedCall::new(&session, &call, bytes);
                 let asked = Box::new(self.asked(id, call, (cancel, fault, input)).await?);
@@ -99,8 +100,8 @@ impl Connection {
     ) -> Result<RequestedCall, WireError> {
         let started = std::time::Instant::now();
         let session = self.session()?;
-        session.calls.fetch_add(1, Ordering::Relaxed);
-        let place = session.turns.enqueue();
+        session.calls.total.fetch_add(1, Ordering::Relaxed);
+        let place = session.calls.turns.enqueue();
         let context = Context {
             spools: self.server.spools.clone(),
             call_id: call_id()?,

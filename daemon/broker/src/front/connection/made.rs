@@ -49,23 +49,23 @@ pub(super) struct CountedCall {
 impl CountedCall {
     /// Counts a call whose key, if it has one, was just taken.
     pub(super) fn new(session: &Arc<Session>, call: &Call, bytes: HeldBytes) -> Self {
-        session.in_flight.fetch_add(1, Ordering::Relaxed);
+        session.calls.in_flight.fetch_add(1, Ordering::Relaxed);
         let key = call.options.idempotency_key.clone();
         Self { session: Arc::clone(session), key, _bytes: bytes }
     }
 
     fn settle(mut self, result: &CallResult) {
         if let Some(key) = self.key.take() {
-            self.session.kept.settle(&key, result);
+            self.session.calls.replies.settle(&key, result);
         }
     }
 }
 
 impl Drop for CountedCall {
     fn drop(&mut self) {
-        self.session.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.session.calls.in_flight.fetch_sub(1, Ordering::Relaxed);
         if let Some(key) = self.key.take() {
-            self.session.kept.abandon(&key);
+            self.session.calls.replies.abandon(&key);
         }
     }
 }
@@ -98,7 +98,7 @@ pub(super) async fn send(
     landing: CallHandleGuard,
 ) {
     if session.survival.is_some() || !keys.is_empty() {
-        session.kept.keep(id, keys, &reply);
+        session.calls.replies.keep(id, keys, &reply);
     }
     // The request id is free before the client can see the reply.
     drop(landing);

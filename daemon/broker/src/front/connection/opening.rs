@@ -34,7 +34,7 @@ impl Connection {
         }
         if session.profile.writes_workspace() {
             // A commit that is under way in another session was not interrupted.
-            if let Some(_commit) = session.commits.try_lock().await {
+            if let Some(_commit) = session.files.commits.try_lock().await {
                 match resolve::resolve(&session).await {
                     Ok(taken) => session.tell(taken.findings),
                     // A transaction in this session reports it, and tries the rollback again.
@@ -71,7 +71,7 @@ impl Connection {
         let mut running = self.work.flights.ids();
         running.retain(wanted);
         let mut finished: Vec<RequestId> =
-            session.kept.replies(calls).into_iter().map(|(id, _)| id).collect();
+            session.calls.replies.replies(calls).into_iter().map(|(id, _)| id).collect();
         finished.retain(|id| !running.contains(id));
         let receipt = session.receipt();
         let resumed = Resumed {
@@ -103,7 +103,7 @@ impl Connection {
         if wanted.is_empty() {
             return next;
         }
-        let (kept, outbox) = (session.kept.replies(Some(wanted)), self.outbox.clone());
+        let (kept, outbox) = (session.calls.replies.replies(Some(wanted)), self.outbox.clone());
         self.work.calls.spawn(async move {
             for (id, reply) in kept {
                 let message = ServerMessage::Reply { id: Some(id), reply: Reply::clone(&reply) };

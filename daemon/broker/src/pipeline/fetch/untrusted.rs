@@ -1,7 +1,7 @@
 //! Marks around text from the network, which tell a model where it begins and ends. Pure, but for the
 //! number of a mark, which is random.
 
-use palisade_plan::text::is_control_or_bidi;
+use palisade_text::{CharacterClass, classify};
 
 /// The marks around one text. Their number is made after the text has arrived, so the text can not
 /// contain it.
@@ -41,10 +41,10 @@ pub(super) struct CleanedText {
 pub(super) fn clean(text: &str) -> CleanedText {
     let mut removed = 0;
     let is_kept = |letter: &char| {
-        let is_kept = match letter {
-            '\n' | '\t' => true,
-            '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}' => false,
-            other => !is_control_or_bidi(*other),
+        let is_kept = match classify(*letter) {
+            CharacterClass::Visible | CharacterClass::Ambiguous => true,
+            CharacterClass::Control => matches!(letter, '\n' | '\t'),
+            CharacterClass::Invisible => false,
         };
         // The end of a line in many texts is two characters; that one of them goes is no news.
         removed += u64::from(!is_kept && *letter != '\r');

@@ -129,8 +129,8 @@ async fn begin(
     reserved.keep();
     // Prepares a runner or a transaction for the next call.
     match &place {
-        JobPlace::Runner(kind) => session.runners(*kind).prepare().await,
-        JobPlace::Transaction(_) => session.transactions.prepare().await,
+        JobPlace::Runner(kind) => session.cell.runners(*kind).prepare().await,
+        JobPlace::Transaction(_) => session.cell.transactions.prepare().await,
     }
     if program.typing == StdinMode::Open {
         *job.input.lock().await = begun.sink.take();

@@ -24,7 +24,7 @@ impl RequestedCall {
     pub(crate) fn started_call(&self) -> StartedCall<'_> {
         StartedCall {
             session: &self.context.session,
-            cwd: &self.context.session.cwd,
+            cwd: &self.context.session.files.cwd,
             call_id: &self.context.call_id,
             call: &self.call,
             input: self.context.input.as_ref(),

@@ -71,7 +71,7 @@ pub(crate) async fn execute(
     let touched = why::touched(&task);
     let observed = observe::asked(&session, &tool.spec, &touched);
     let connects = matches!(task, Task::Run(_) | Task::Check { .. } | Task::Fetch(_));
-    let refused = session.refused.so_far();
+    let refused = session.network.refused.so_far();
     let change = ChangePeriod::begin(&session, &tool.spec.metadata);
     let (mut outcome, unsettled) = match task {
         Task::Run(program) => {
@@ -112,7 +112,7 @@ pub(crate) async fn execute(
     };
     drop(change);
     if connects {
-        outcome.denials.extend(session.refused.since(refused));
+        outcome.denials.extend(session.network.refused.since(refused));
     }
     why::explain(&session, &touched, &mut outcome);
     let mut outcome = Outcome { findings, checkpoint, ..outcome };

@@ -161,15 +161,15 @@ pub(super) fn conflict(
         let now = read_all(&path, &file, now.size).ok()?;
         Some((now, was.content(COMPARED).ok()??))
     });
-    if let Some((now, was)) = sides {
+    let diff = sides.map(|(now, was)| {
         let diff = palisade_edits::unified(&now, &was, "now", "undone", DIFF);
+        if diff.complete { diff.text } else { diff.text + "\n…" }
+    });
+    if let Some(diff) = &diff {
         message += ". Forcing the undo would do this:\n";
-        message += &diff.text;
-        if !diff.complete {
-            message += "\n…";
-        }
+        message += diff;
     }
-    failure(FileErrorKind::Conflict, None, message)
+    FileError { diff, ..failure(FileErrorKind::Conflict, None, message) }
 }
 
 /// Plans to restore the earlier state of a spot.
