@@ -102,8 +102,8 @@ pub use palisade_protocol::{
     QuestionOver, RawPath, Receipt, RecordsStatus, Remember, Replace, RequestId, ReverseThinking,
     Review, Route, Scope, SeccompReceipt, SessionId, SessionLimits, SessionOverview, SessionStatus,
     Severity, Span, Status, Stream, Target, ToolMetadata, ToolName, ToolSpec, UndoQuery,
-    UndoRecord, UndoRecords, Until, View, ViewLine, Welcome, WireError, Withhold, arguments,
-    limits,
+    UndoRecord, UndoRecords, Until, View, ViewLine, WAITING_FOR_APPROVAL, Welcome, WireError,
+    Withhold, arguments, limits,
 };
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;

@@ -54,7 +54,7 @@ pub use receipt::{
 pub use reply::{
     BatchResults, ConnectionInfo, Connections, Event, JobInfo, Jobs, LayerStatus, Opened,
     OutputPage, RecordsStatus, Reply, Resumed, ServerMessage, SessionLimits, SessionStatus, Status,
-    Stream, ToolList, Welcome,
+    Stream, ToolList, WAITING_FOR_APPROVAL, Welcome,
 };
 pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Claim, Envelope, Guard, Hello, Input, Open, OpenOptions,
