@@ -136,6 +136,13 @@ impl<A> Call<A> {
         self
     }
 
+    /// Sends progress as events, and that the call waits for approval
+    /// ([`WAITING_FOR_APPROVAL`](crate::WAITING_FOR_APPROVAL)).
+    pub fn progress(mut self) -> Self {
+        self.options.progress = true;
+        self
+    }
+
     /// Attaches bytes: the standard input of a program, or the content for `write_file`. They are
     /// sent in pieces, so only the profile limits their size.
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
@@ -220,7 +227,7 @@ struct PreparedCall {
 
 impl PreparedCall {
     async fn start(self) -> Result<Running, Error> {
-        let (events, receiver) = if self.call.options.stream {
+        let (events, receiver) = if self.call.options.stream || self.call.options.progress {
             let (sender, receiver) = mpsc::channel(self.link.patience.queue);
             (Events::Queue(sender), Some(receiver))
         } else {

@@ -103,7 +103,7 @@ pub use palisade_protocol::{
     RequestId, ReverseThinking, Review, Route, Scope, ScopeHistory, ScopeUse, SeccompReceipt,
     SessionId, SessionLimits, SessionOverview, SessionStatus, Severity, Span, Status, Stream,
     Target, ToolMetadata, ToolName, ToolSpec, UndoQuery, UndoRecord, UndoRecords, Until, View,
-    ViewLine, Welcome, WireError, Withhold, arguments, limits,
+    ViewLine, WAITING_FOR_APPROVAL, Welcome, WireError, Withhold, arguments, limits,
 };
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;

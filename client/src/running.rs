@@ -110,8 +110,8 @@ impl Running {
     }
 
     /// Returns the next event; `None` once the call has ended and all events were delivered.
-    /// Without [`Call::stream`](crate::Call::stream) there are no events, and this waits for the
-    /// end of the call.
+    /// Without [`Call::stream`](crate::Call::stream) or [`Call::progress`](crate::Call::progress)
+    /// there are no events, and this waits for the end of the call.
     pub async fn next(&mut self) -> Option<Event> {
         if let Some(events) = &mut self.events {
             if let Some(event) = events.recv().await {

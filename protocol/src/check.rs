@@ -141,9 +141,10 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<(), WireError> {
     }
     batch.calls.iter().try_for_each(|call| {
         check_call(call)?;
-        if call.options.stream || call.options.attach {
+        if call.options.stream || call.options.progress || call.options.attach {
             return Err(invalid(
-                "a call in a batch can not stream or have an attachment".to_owned(),
+                "a call in a batch can not stream, report progress or have an attachment"
+                    .to_owned(),
                 "send it as a separate call",
             ));
         }

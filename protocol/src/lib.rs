@@ -56,7 +56,7 @@ pub use records::{CallRecords, RecordQuery};
 pub use reply::{
     BatchResults, ConnectionInfo, Connections, Event, JobInfo, Jobs, LayerStatus, Opened,
     OutputPage, RecordsStatus, Reply, Resumed, ServerMessage, SessionLimits, SessionStatus, Status,
-    Stream, ToolList, Welcome,
+    Stream, ToolList, WAITING_FOR_APPROVAL, Welcome,
 };
 pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Claim, Envelope, Guard, Hello, Input, Open, OpenOptions,

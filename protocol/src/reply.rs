@@ -247,6 +247,9 @@ pub enum Stream {
     Content,
 }
 
+/// The message of [`Event::Progress`] while a call waits for an approver's answer.
+pub const WAITING_FOR_APPROVAL: &str = "waiting for approval";
+
 /// Events about running calls, and about approval requests.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
@@ -260,7 +263,7 @@ pub enum Event {
         /// The bytes.
         data: Bytes,
     },
-    /// The progress of a long call.
+    /// The progress of a long call. The message is [`WAITING_FOR_APPROVAL`] while it is that.
     Progress {
         /// The `id` of the `Call`.
         call: RequestId,

@@ -292,6 +292,9 @@ pub struct CallOptions {
     pub dry_run: bool,
     /// True to send output as events while it arrives. Otherwise only the result has output.
     pub stream: bool,
+    /// True to send progress as events, and that the call waits for approval. Calls that stream get
+    /// their progress anyway.
+    pub progress: bool,
     /// True if an attachment follows as `Input` messages, up to one with `end`.
     pub attach: bool,
     /// The agent's considerations before the call, for tools that require reverse thinking.
@@ -330,8 +333,8 @@ pub struct Resume {
     pub calls: Option<Vec<RequestId>>,
 }
 
-/// Several calls. They run as if sent one after another, and can neither stream nor have
-/// attachments.
+/// Several calls. They run as if sent one after another, and can neither stream, report progress nor
+/// have attachments.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {

@@ -76,7 +76,7 @@ wire! {
     enum Ask { Never, Destructive, Sensitive, Always }
     struct Call {
         tool: String, arguments: String, reason: Option<String>,
-        timeout_ms: Option<u64>, dry_run: bool, stream: bool, attach: bool,
+        timeout_ms: Option<u64>, dry_run: bool, stream: bool, progress: bool, attach: bool,
         reverse_thinking: Option<Thinking>, idempotency_key: Option<String>, receipt: bool,
         claims: Vec<[String; 2]>,
     }

@@ -2,9 +2,11 @@
 //!
 //! `cargo build --release --workspace && cargo bench -p palisade-tests`. After `--`: `--quick` for a
 //! short run; `--json` for programs; `--markdown` for the tables of docs/performance.md; `--svg FILE`
-//! for its plot; and the names of groups (`programs small search transactions large hidden audit
-//! checkpoints setup rules denials throughput network flood memory`) for some of them.
+//! for its plot; and the names of groups (`programs small agents search transactions large hidden
+//! audit checkpoints setup rules denials throughput network flood memory`) for some of them.
 
+#[path = "bench/agents.rs"]
+mod agents;
 #[path = "bench/checkpoints.rs"]
 mod checkpoints;
 #[path = "bench/denials.rs"]
@@ -160,6 +162,9 @@ fn main() {
     }
     if want("small") {
         bench.small_calls(&client, &session);
+    }
+    if want("agents") {
+        bench.agents();
     }
     if want("search") {
         bench.search(&session, if quick { 10_000 } else { 100_000 });

@@ -15,6 +15,7 @@ mod fixture_repository;
 mod furnished;
 mod jobs;
 mod kernel_audit;
+mod mcp;
 mod mode;
 mod named_hosts;
 mod place;
@@ -43,6 +44,7 @@ pub use fixture_repository::{FixtureRepository, WorkingTree, git_summary, outsid
 pub use furnished::{CHANGES, furnished, picture};
 pub use jobs::job_of;
 pub use kernel_audit::{KernelAudit, Listener};
+pub use mcp::{Mcp, mcp_text};
 pub use mode::{Mode, ORDINARY, act_as};
 pub use named_hosts::{
     CredentialsFrom, GivenCredentials, NamedHosts, WebServer, among_names, hosts_file,

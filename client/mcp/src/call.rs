@@ -3,12 +3,13 @@
 
 use crate::{
     catalog::ToolOrigin,
+    elicit,
     render::{self, Circumstances, RenderedResult},
     server::Shared,
     sessions::{Continuity, StartedCall},
     tickets::{CallKey, PendingCall},
 };
-use palisade_client::{CallResult, Claim, Error};
+use palisade_client::{CallResult, Claim, Error, Event, Running, WAITING_FOR_APPROVAL};
 use palisade_options::connect::Daemon;
 use rmcp::{
     ErrorData, RoleServer,
@@ -16,8 +17,11 @@ use rmcp::{
     service::{Peer, RequestContext},
 };
 use serde_json::{Map, Value};
-use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval_at, sleep_until},
+};
 
 /// The interval at which a client that asked for it hears that a call is still under way.
 const NEWS: Duration = Duration::from_secs(5);
@@ -29,6 +33,15 @@ pub(crate) enum FinishedCall {
     Daemon { outcome: Box<Result<CallResult, Error>>, around: Circumstances },
     /// A call of another server's: its result, or why there is none.
     Server(Result<Value, String>),
+}
+
+/// What a call that has not ended is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It runs, or waits for its turn.
+    Running,
+    /// An approver was asked and has not answered yet.
+    WaitingForApproval,
 }
 
 /// A call to be made.
@@ -52,13 +65,14 @@ pub(crate) struct Caller {
 pub(crate) fn start(shared: &Arc<Shared>, call: NewCall) -> PendingCall {
     let NewCall { key, origin, arguments, caller } = call;
     let (shared, name) = (Arc::clone(shared), key.tool.clone());
+    let (told, activity) = watch::channel(Activity::Running);
     let task = tokio::spawn(async move {
         match origin {
-            ToolOrigin::Daemon => perform(&shared, &name, arguments, caller).await,
+            ToolOrigin::Daemon => perform(&shared, &name, arguments, caller, &told).await,
             ToolOrigin::Server { server, tool } => {
                 let asked = Map::from_iter([("arguments".to_owned(), Value::Object(arguments))]);
                 // The session's own profile decides about it first.
-                let finished = perform(&shared, &name, asked, caller).await;
+                let finished = perform(&shared, &name, asked, caller, &told).await;
                 match permitted(&finished) {
                     Some(arguments) => {
                         FinishedCall::Server(shared.servers.call(&server, &tool, arguments).await)
@@ -68,7 +82,7 @@ pub(crate) fn start(shared: &Arc<Shared>, call: NewCall) -> PendingCall {
             }
         }
     });
-    PendingCall { key, task }
+    PendingCall { key, task, activity }
 }
 
 /// Returns the arguments with which a call of another server's tool is allowed; an approver may have
@@ -85,6 +99,7 @@ async fn perform(
     tool: &str,
     arguments: Map<String, Value>,
     caller: Caller,
+    told: &watch::Sender<Activity>,
 ) -> FinishedCall {
     let mut around =
         Circumstances { continuity: Continuity::Same, daemon: Daemon::Running, is_given_up: false };
@@ -95,10 +110,45 @@ async fn perform(
                 return FinishedCall::Daemon { outcome: Box::new(Err(error)), around };
             }
         };
-    let outcome = running.result().await;
+    let outcome = tokio::select! {
+        outcome = follow(running, told) => outcome,
+        never = point(shared, tool, &caller.peer, told.subscribe()) => match never {},
+    };
     let is_given_up = shared.sessions.give_up(&session, &outcome).await;
     around = Circumstances { continuity, daemon, is_given_up };
     FinishedCall::Daemon { outcome: Box::new(outcome), around }
+}
+
+/// Waits for the end of a call, and tells what it is doing meanwhile.
+async fn follow(mut running: Running, told: &watch::Sender<Activity>) -> Result<CallResult, Error> {
+    while let Some(event) = running.next().await {
+        if let Event::Progress { message, .. } = event {
+            told.send_replace(match message.as_str() {
+                WAITING_FOR_APPROVAL => Activity::WaitingForApproval,
+                _ => Activity::Running,
+            });
+        }
+    }
+    running.result().await
+}
+
+/// Shows the person who uses the client where a call can be approved, each time it waits for that.
+async fn point(
+    shared: &Shared,
+    tool: &str,
+    peer: &Peer<RoleServer>,
+    mut told: watch::Receiver<Activity>,
+) -> Infallible {
+    let Some(url) = &shared.approve_at else { return pending().await };
+    loop {
+        if told.wait_for(|activity| *activity == Activity::WaitingForApproval).await.is_err() {
+            return pending().await;
+        }
+        elicit::point(peer, tool, url).await;
+        if told.wait_for(|activity| *activity != Activity::WaitingForApproval).await.is_err() {
+            return pending().await;
+        }
+    }
 }
 
 /// Waits for a call, for as long as `--wait` says, and answers it. What is not finished by then is
@@ -127,7 +177,7 @@ pub(crate) async fn answer(
             () = sleep_until(deadline) => return Ok(keep(shared, call)),
             _ = news.tick() => {
                 if let Some(token) = &token {
-                    report(context, token, &call.key.tool, started.elapsed()).await;
+                    report(context, token, &call, started.elapsed()).await;
                 }
             }
         }
@@ -136,9 +186,10 @@ pub(crate) async fn answer(
 
 /// Keeps a call for a ticket.
 fn keep(shared: &Shared, call: PendingCall) -> CallToolResult {
-    let (tool, name) = (call.key.tool.clone(), call.key.ticket);
+    let (key, activity) = (call.key.clone(), *call.activity.borrow());
+    let tool = &key.tool;
     match shared.tickets.issue(call) {
-        Ok(ticket) => render::pending(&tool, shared.wait.as_secs(), name, &ticket),
+        Ok(ticket) => render::pending(&key, shared.wait.as_secs(), activity, &ticket),
         Err(call) => {
             // Ends the call.
             drop(call);
@@ -155,11 +206,16 @@ fn keep(shared: &Shared, call: PendingCall) -> CallToolResult {
 async fn report(
     context: &RequestContext<RoleServer>,
     token: &ProgressToken,
-    tool: &str,
+    call: &PendingCall,
     elapsed: Duration,
 ) {
+    let (tool, seconds) = (&call.key.tool, elapsed.as_secs());
+    let message = match *call.activity.borrow() {
+        Activity::Running => format!("{tool}: not finished after {seconds} s"),
+        Activity::WaitingForApproval => format!("{tool}: waiting for approval, after {seconds} s"),
+    };
     let news = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64().round())
-        .with_message(format!("{tool}: not finished after {} s", elapsed.as_secs()));
+        .with_message(message);
     // A client that can not be told is gone, and the end of the input says so.
     drop(context.peer.notify_progress(news).await);
 }

@@ -10,6 +10,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 /// The maximum length of the text that the client shows, in characters.
 const MAX_SHOWN: usize = 4000;
@@ -20,6 +21,24 @@ const MAX_NAME: usize = 64;
 /// Returns `true` if a client can show a form to a person.
 pub(crate) fn is_able(peer: &Peer<RoleServer>) -> bool {
     peer.supported_elicitation_modes().contains(&ElicitationMode::Form)
+}
+
+/// Shows the person who uses the client where a call can be approved, if the client shows addresses. Its
+/// answer decides nothing.
+pub(crate) async fn point(peer: &Peer<RoleServer>, tool: &str, url: &str) {
+    if !peer.supported_elicitation_modes().contains(&ElicitationMode::Url) {
+        return;
+    }
+    let message = format!("Palisade: {tool} is waiting for approval. It can be approved here.");
+    let request = ElicitRequestParams::UrlElicitationParams {
+        meta: None,
+        message,
+        url: url.to_owned(),
+        elicitation_id: Uuid::new_v4().to_string(),
+    };
+    if let Err(error) = peer.create_elicitation(request).await {
+        eprintln!("note: --approve-at: the client did not show the address: {error}");
+    }
 }
 
 /// Registers a client as an approver of its session. The returned task answers until it is dropped.

@@ -7,7 +7,7 @@ use crate::{
 };
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::{
-    Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
     header::{AUTHORIZATION, HOST, HeaderValue, WWW_AUTHENTICATE},
     server::conn::http1,
@@ -79,7 +79,13 @@ async fn converse(stream: Stream, service: Service, token: Option<Arc<str>>) {
             if is_local {
                 request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
             }
-            Ok(service.handle(request).await)
+            let is_end = request.method() == Method::DELETE;
+            let mut answer = service.handle(request).await;
+            // The end of a session is over when it is answered, and some clients take only this for it.
+            if is_end && answer.status() == StatusCode::ACCEPTED {
+                *answer.status_mut() = StatusCode::NO_CONTENT;
+            }
+            Ok(answer)
         }
     });
     let served = http1::Builder::new()

@@ -3,7 +3,7 @@
 
 mod facts;
 
-use crate::sessions::Continuity;
+use crate::{call::Activity, sessions::Continuity, tickets::CallKey};
 use palisade_client::{
     CallResult,
     model_text::{IMAGES, MediaFile, TOO_LARGE, head_and_tail, message_limit, notes},
@@ -92,14 +92,23 @@ pub(crate) fn failure(message: &str) -> CallToolResult {
 }
 
 /// Renders the answer to a call that is still under way.
-pub(crate) fn pending(tool: &str, seconds: u64, name: &str, ticket: &str) -> CallToolResult {
+pub(crate) fn pending(
+    CallKey { tool, ticket: name, .. }: &CallKey,
+    seconds: u64,
+    activity: Activity,
+    ticket: &str,
+) -> CallToolResult {
+    let (doing, waits_for) = match activity {
+        Activity::Running => ("it is still running", None),
+        Activity::WaitingForApproval => ("it is waiting for approval", Some("approval")),
+    };
     let message = format!(
-        "{tool} has not finished after {seconds} s: it is still running, or waiting for approval. \
-         It goes on. To get its result, make the same call again, with the same arguments and \
-         \"{name}\": \"{ticket}\". Without the ticket it would run a second time."
+        "{tool} has not finished after {seconds} s: {doing}. It goes on. To get its result, make \
+         the same call again, with the same arguments and \"{name}\": \"{ticket}\". Without the \
+         ticket it would run a second time."
     );
-    let facts: Value =
-        json!({"status": "pending", "tool": tool, "ticket": ticket, "message": message});
+    let facts: Value = json!({"status": "pending", "tool": tool, "ticket": ticket,
+        "waits_for": waits_for, "message": message});
     let mut answer = CallToolResult::success(vec![ContentBlock::text(message)]);
     answer.structured_content = Some(facts);
     answer

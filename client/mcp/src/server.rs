@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) pages: Pages,
     pub(crate) wait: Duration,
     pub(crate) max_output: usize,
+    /// The address at which a person can approve calls.
+    pub(crate) approve_at: Option<String>,
     /// Cancelled when the client is gone.
     pub(crate) ended: CancellationToken,
     /// The state of clients over HTTP, which ends with them.
@@ -80,6 +82,7 @@ impl Shared {
             pages: Pages::default(),
             wait: options.wait,
             max_output: usize::try_from(options.max_output).unwrap_or(usize::MAX),
+            approve_at: options.approve_at.clone(),
             ended,
             clients: Mutex::default(),
         }
@@ -100,6 +103,7 @@ impl Shared {
             pages: Pages::default(),
             wait: self.wait,
             max_output: self.max_output,
+            approve_at: self.approve_at.clone(),
             ended: self.ended.clone(),
             clients: Mutex::default(),
         });

@@ -106,7 +106,7 @@ impl Sessions {
         let mut state = self.state.lock().await;
         let (session, daemon) = self.ready(&mut state, Some(peer)).await?;
         let call: Call<Value> = session.call(tool, Value::Object(arguments));
-        let running = call.claims(claims).start().await?;
+        let running = call.claims(claims).progress().start().await?;
         let continuity = std::mem::replace(&mut state.continuity, Continuity::Same);
         Ok(StartedCall { running, session: session.id().clone(), continuity, daemon })
     }

@@ -1,12 +1,12 @@
 //! Calls that were answered with a ticket because they take long: they run on, and the same call
 //! with the ticket gets their result.
 
-use crate::call::FinishedCall;
+use crate::call::{Activity, FinishedCall};
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use uuid::Uuid;
 
 /// The maximum number of calls that may wait to be asked for.
@@ -26,6 +26,7 @@ pub(crate) struct CallKey {
 pub(crate) struct PendingCall {
     pub(crate) key: CallKey,
     pub(crate) task: JoinHandle<FinishedCall>,
+    pub(crate) activity: watch::Receiver<Activity>,
 }
 
 impl Drop for PendingCall {
@@ -97,7 +98,8 @@ mod tests {
     }
 
     fn pending(arguments: &str) -> PendingCall {
-        PendingCall { key: key(arguments), task: tokio::spawn(std::future::pending()) }
+        let (_, activity) = watch::channel(Activity::Running);
+        PendingCall { key: key(arguments), task: tokio::spawn(std::future::pending()), activity }
     }
 
     #[tokio::test]

@@ -58,10 +58,26 @@ pub struct McpOptions {
     /// the profile has `handlers.agent_client`, and nothing can be lost
     #[arg(long)]
     pub elicit: bool,
+    /// Show the person who uses the agent this address while a call waits for approval, in a client that
+    /// can (elicitation, url mode). It is where the approvers answer; the client's answer decides nothing
+    #[arg(long, value_name = "URL", value_parser = web_address)]
+    pub approve_at: Option<String>,
     /// Serve over HTTP instead, at a loopback address and port (127.0.0.1:3000) or the path of a Unix socket
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<ListenAddress>,
     /// A file with the token that clients of --listen have to show; needed except on a Unix socket
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub token_file: Option<PathBuf>,
+}
+
+/// Parses the address of a page.
+fn web_address(text: &str) -> Result<String, String> {
+    let is_page = ["https://", "http://"].iter().any(|scheme| {
+        text.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+    });
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_page && is_plain {
+        true => Ok(text.to_owned()),
+        false => Err("not an address that begins with https:// or http://".to_owned()),
+    }
 }

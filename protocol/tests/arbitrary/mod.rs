@@ -67,16 +67,17 @@ fn object() -> impl Strategy<Value = JsonText> {
 fn call() -> impl Strategy<Value = Call> {
     (
         (name(), object(), option::of(text())),
-        (option::of(any::<u64>()), any::<[bool; 4]>(), option::of(operator::thinking())),
+        (option::of(any::<u64>()), any::<[bool; 5]>(), option::of(operator::thinking())),
         (option::of(text()), vec((text(), text()), 0..3)),
     )
         .prop_map(
             |((tool, arguments, reason), (timeout_ms, flags, thinking), (key, claims))| {
-                let [dry_run, stream, attach, receipt] = flags;
+                let [dry_run, stream, progress, attach, receipt] = flags;
                 let options = CallOptions {
                     timeout_ms,
                     dry_run,
                     stream,
+                    progress,
                     attach,
                     reverse_thinking: thinking,
                     idempotency_key: key,

@@ -1,9 +1,10 @@
 //! Approval of what MCP servers do: rules name their tools, and their changed tools are asked about.
 //! The host is the witness.
 
-use crate::mcp::{Mcp, text};
 use palisade_client::{Answer, Operator, OperatorEvent, Question, Registration};
-use palisade_tests::{Daemon, Mode, World, profile_never_asking, profile_with};
+use palisade_tests::{
+    Daemon, Mcp, Mode, World, mcp_text as text, profile_never_asking, profile_with,
+};
 use serde_json::json;
 use std::{
     fs,

@@ -1,11 +1,10 @@
 //! Approval in the agent's own client, by elicitation: only where the profile lets it, and never for
 //! what could be lost. The client here accepts everything by itself. The host is the witness.
 
-use crate::mcp::{Mcp, text};
 use palisade_client::{
-    Answer, Ask, ErrorCode, Open, OperatorEvent, Registration, Review, Scope, Until,
+    Answer, Ask, ErrorCode, Open, Operator, OperatorEvent, Registration, Review, Scope, Until,
 };
-use palisade_tests::{Daemon, Desk, Mode, Sandbox, World, handlers};
+use palisade_tests::{Daemon, Desk, Mcp, Mode, Sandbox, World, handlers, mcp_text as text};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -36,6 +35,11 @@ impl Stage {
 
     /// Starts the server for a client that can be asked.
     fn start(&self, options: &[&str]) -> Mcp {
+        self.start_for(&json!({"elicitation": {}}), options)
+    }
+
+    /// Starts the server for a client with these capabilities.
+    fn start_for(&self, capabilities: &Value, options: &[&str]) -> Mcp {
         let workspace = self.world.workspace();
         let words = ["--socket", self.daemon.socket.to_str().unwrap(), "--workspace"];
         let words = words.into_iter().chain([workspace.to_str().unwrap(), "--profile", "asking"]);
@@ -43,7 +47,7 @@ impl Stage {
         let mut mcp = Mcp::start(&self.world, &words);
         let client = json!({"name": "eager", "version": "1"});
         let params = json!({"protocolVersion": "2025-11-25", "clientInfo": client,
-            "capabilities": {"elicitation": {}}});
+            "capabilities": capabilities});
         mcp.ask("initialize", params);
         mcp.notify("notifications/initialized", json!({}));
         mcp
@@ -51,6 +55,40 @@ impl Stage {
 
     fn kept(&self) -> String {
         fs::read_to_string(self.world.workspace().join("kept")).unwrap_or_default()
+    }
+}
+
+/// A person on the operator socket, who denies what is asked.
+struct Operators {
+    runtime: tokio::runtime::Runtime,
+    operator: Operator,
+}
+
+impl Operators {
+    fn connect(stage: &Stage) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let connect = || std::os::unix::net::UnixStream::connect(&stage.daemon.operators).unwrap();
+        let stream = stage.world.mode.act(connect);
+        stream.set_nonblocking(true).unwrap();
+        let operator = runtime.block_on(async {
+            let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+            let operator = Operator::from_stream(stream).await.unwrap();
+            operator.register(Registration::new("person:test")).await.unwrap();
+            operator
+        });
+        Self { runtime, operator }
+    }
+
+    /// Waits for the next approval request, and denies it.
+    fn deny(&self) {
+        self.runtime.block_on(async {
+            loop {
+                if let Some(OperatorEvent::Question(question)) = self.operator.next().await {
+                    self.operator.answer(&question, Answer::deny("no")).await.unwrap();
+                    return;
+                }
+            }
+        });
     }
 }
 
@@ -124,6 +162,47 @@ fn the_agents_client_is_not_asked_unless_profile_and_user_say_so() {
             mcp.end();
             assert!(!stage.world.workspace().join("new").exists(), "{mode:?}: {settings}");
         }
+    }
+}
+
+/// The client is shown where a call can be approved. That it accepts the address approves nothing.
+#[test]
+fn a_client_that_shows_addresses_is_told_where_a_call_can_be_approved() {
+    const PAGE: &str = "https://approvals.example/queue";
+    for mode in Mode::all() {
+        let stage = Stage::new(mode, "");
+        let desk = Operators::connect(&stage);
+        let able = json!({"elicitation": {"url": {}}});
+        let mut mcp = stage.start_for(&able, &["--approve-at", PAGE]);
+        let id =
+            mcp.send("tools/call", json!({"name": "bash", "arguments": {"command": "rm kept"}}));
+        let shown = mcp.hear();
+        assert_eq!(shown["method"], "elicitation/create", "{mode:?}: {shown}");
+        assert_eq!(
+            (&shown["params"]["mode"], &shown["params"]["url"]),
+            (&json!("url"), &json!(PAGE))
+        );
+        assert!(
+            shown["params"]["message"].as_str().unwrap().contains("bash is waiting"),
+            "{shown}"
+        );
+        mcp.respond(&shown["id"], &json!({"action": "accept"}));
+        desk.deny();
+        let denied = mcp.answer(id)["result"].clone();
+        assert!(text(&denied).contains("Denied: "), "{mode:?}: {denied}");
+        mcp.end();
+        // Neither a client that shows only forms nor one without the option is told.
+        for (able, options) in
+            [(json!({"elicitation": {}}), &["--approve-at", PAGE][..]), (able, &[])]
+        {
+            let mut mcp = stage.start_for(&able, options);
+            let call = json!({"name": "bash", "arguments": {"command": "rm kept"}});
+            let id = mcp.send("tools/call", call);
+            desk.deny();
+            assert_eq!(mcp.hear()["id"], json!(id), "{mode:?}: nothing else is said");
+            mcp.end();
+        }
+        assert_eq!(stage.kept(), "precious\n", "{mode:?}");
     }
 }
 

@@ -65,9 +65,13 @@ impl Server {
 
     /// Sends a request of one message.
     fn post(&self, headers: &str, message: &Value) -> Answer {
+        self.send("POST", headers, &message.to_string())
+    }
+
+    fn send(&self, method: &str, headers: &str, body: &str) -> Answer {
         match &self.address {
-            Some(address) => exchange(TcpStream::connect(address).unwrap(), headers, message),
-            None => exchange(UnixStream::connect(&self.socket).unwrap(), headers, message),
+            Some(address) => exchange(TcpStream::connect(address).unwrap(), method, headers, body),
+            None => exchange(UnixStream::connect(&self.socket).unwrap(), method, headers, body),
         }
     }
 
@@ -127,11 +131,10 @@ fn token(world: &World, mode: u32) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn exchange<S: Read + Write>(mut stream: S, headers: &str, message: &Value) -> Answer {
-    let body = message.to_string();
+fn exchange<S: Read + Write>(mut stream: S, method: &str, headers: &str, body: &str) -> Answer {
     let host = if headers.contains("Host: ") { "" } else { "Host: localhost\r\n" };
     let head = format!(
-        "POST /mcp HTTP/1.1\r\n{host}Connection: close\r\nContent-Type: application/json\r\nAccept: \
+        "{method} /mcp HTTP/1.1\r\n{host}Connection: close\r\nContent-Type: application/json\r\nAccept: \
          application/json, text/event-stream\r\nContent-Length: {}\r\n{headers}\r\n",
         body.len()
     );
@@ -194,6 +197,33 @@ fn only_clients_with_the_token_are_served_on_loopback() {
         }
         assert!(made.exists());
         server.end();
+    }
+}
+
+#[test]
+fn a_client_that_ends_its_session_ends_everything_in_it_and_nothing_else() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let server = Server::on_loopback(&world);
+        let [mark, other] = [processes::mark(), processes::mark()];
+        let [mine, others] = [&mark, &other].map(|mark| {
+            let headers = server.initialize(&bearer());
+            let arguments =
+                json!({"command": format!("exec -a {mark} sleep 600"), "background": true});
+            let call = json!({"name": "bash", "arguments": arguments});
+            let started = server.post(&headers, &request("tools/call", call));
+            assert_eq!(started.message()["result"]["isError"], false, "{mode:?}: {started:?}");
+            until("the job runs", || !processes::marked(mark).is_empty());
+            headers
+        });
+        let ended = server.send("DELETE", &mine, "");
+        assert_eq!((ended.status, ended.body.as_str()), (204, ""), "{mode:?}: {ended:?}");
+        until("the session's job is gone", || processes::marked(&mark).is_empty());
+        assert_eq!(server.post(&mine, &bash("echo on")).status, 404, "{mode:?}");
+        assert_eq!(server.bash(&others, "echo on"), "on\n[exit 0]", "{mode:?}");
+        assert!(!processes::marked(&other).is_empty(), "{mode:?}");
+        server.end();
+        until("all jobs are gone", || processes::marked(&other).is_empty());
     }
 }
 

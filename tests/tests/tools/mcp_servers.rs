@@ -1,8 +1,9 @@
 //! Servers of others whose tools `palisade mcp` offers beside its own, and what the audit log says of
 //! clients. The host is the witness.
 
-use crate::mcp::{Mcp, text};
-use palisade_tests::{Mode, UNASKED, World, processes, profile_with, rooms::until};
+use palisade_tests::{
+    Mcp, Mode, UNASKED, World, mcp_text as text, processes, profile_with, rooms::until,
+};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf, process::Output};
 

@@ -1,9 +1,8 @@
 //! A server of the Model Context Protocol behind `palisade mcp wrap`: it works, and whatever it tries
 //! ends at the sandbox or at the relay. The host is the witness.
 
-use crate::mcp::{Mcp, text};
 use palisade_client::{Answer, Operator, OperatorEvent, Registration};
-use palisade_tests::{Mode, World, processes, profile_with, rooms::until};
+use palisade_tests::{Mcp, Mode, World, mcp_text as text, processes, profile_with, rooms::until};
 use serde_json::{Value, json};
 use std::{
     fs,

@@ -6,7 +6,9 @@ use crate::{
     stores::spool::Spools,
     telemetry::observers::{EventAudience, Observers},
 };
-use palisade_protocol::{Bytes, CallId, Event, RequestId, ServerMessage, Stream};
+use palisade_protocol::{
+    Bytes, CallId, Event, RequestId, ServerMessage, Stream, WAITING_FOR_APPROVAL,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +18,15 @@ use tokio_util::sync::CancellationToken;
 pub(crate) enum Streaming {
     Live,
     ResultOnly,
+}
+
+/// The reports of a call's progress that its client gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgressReports {
+    /// All of them, and that the call waits for approval.
+    All,
+    /// Those of a call whose output is streamed.
+    WithOutput,
 }
 
 /// Receives the whole output of a program, while the result keeps only its head and tail.
@@ -34,6 +45,7 @@ pub(crate) struct Context {
     pub(crate) cancel: CancellationToken,
     pub(crate) client: ClientOutbox,
     pub(crate) streaming: Streaming,
+    pub(crate) reports: ProgressReports,
     pub(crate) input: Option<Attachment>,
     /// A receiver of everything that a program prints, besides the client.
     pub(crate) tap: Option<Arc<dyn OutputTap>>,
@@ -93,12 +105,23 @@ impl Context {
 
     /// Reports progress like [`tell`](Self::tell), with the total if it is known.
     pub(crate) fn progress(&self, message: &str, done: u64, total: Option<u64>) {
-        if self.streaming == Streaming::Live {
+        if self.streaming == Streaming::Live || self.reports == ProgressReports::All {
             let (call, message) = (self.request, message.to_owned());
             let event = Event::Progress { call, message, done, total };
             // A client that is behind gets the next report.
             self.client.try_send(ServerMessage::Event(event)).ok();
         }
+    }
+
+    /// Waits for an approver's decision, and tells a client that wants to know that the call does.
+    pub(crate) async fn awaiting_approval<T>(&self, decision: impl Future<Output = T>) -> T {
+        if self.reports != ProgressReports::All {
+            return decision.await;
+        }
+        self.tell(WAITING_FOR_APPROVAL, 0);
+        let decision = decision.await;
+        self.tell("approval was decided on", 0);
+        decision
     }
 
     /// The context for a program whose output goes to `tap` and is not streamed.
@@ -120,6 +143,7 @@ impl Context {
             cancel: self.cancel.clone(),
             client: self.client.clone(),
             streaming: Streaming::ResultOnly,
+            reports: ProgressReports::WithOutput,
             input: None,
             tap: None,
             observers: Arc::clone(&self.observers),

@@ -6,7 +6,7 @@ pub(crate) mod proofs;
 use crate::{
     base::{outbox::ClientOutbox, outcome::Fault},
     cells::{
-        context::{Context, Streaming},
+        context::{Context, ProgressReports, Streaming},
         session::{Session, error::SessionError, make::open_own},
     },
     front::server::Server,
@@ -231,6 +231,7 @@ async fn run(
         cancel: CancellationToken::new(),
         client: ClientOutbox::new(queue),
         streaming: Streaming::ResultOnly,
+        reports: ProgressReports::WithOutput,
         input: None,
         tap: None,
         observers: Arc::clone(&server.telemetry.observers),

@@ -101,7 +101,8 @@ impl UnsettledCall {
             question: &question,
             commands: &self.commands,
         };
-        let decided = effects::ask(approvals, docket, asking).await;
+        let asked = effects::ask(approvals, docket, asking);
+        let decided = self.context.awaiting_approval(asked).await;
         self.answered((changes, conflict), question, decided, outcome).await
     }
     async fn answered(

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     base::{attachment::Attachment, census::HeldBytes, outcome::Fault, quotas::SOON},
     cells::{
-        context::{Context, Streaming},
+        context::{Context, ProgressReports, Streaming},
         kept::IdempotencyCheck,
         session::Session,
     },
@@ -109,6 +109,11 @@ impl Connection {
             cancel,
             client: self.work.client.clone(),
             streaming: if call.options.stream { Streaming::Live } else { Streaming::ResultOnly },
+            reports: if call.options.progress {
+                ProgressReports::All
+            } else {
+                ProgressReports::WithOutput
+            },
             input,
             tap: None,
             observers: Arc::clone(&self.server.telemetry.observers),

@@ -80,6 +80,11 @@ impl CheckedCall {
         &self.validated.adjusted
     }
 
+    /// Waits for an approver's decision, and tells a client that wants to know that the call does.
+    pub(crate) async fn awaiting_approval<T>(&self, decision: impl Future<Output = T>) -> T {
+        self.context.awaiting_approval(decision).await
+    }
+
     /// Returns the preview of a change, in a dry run.
     pub(crate) const fn preview(&self) -> Option<&Preview> {
         self.preview.as_ref()

@@ -10,7 +10,7 @@ use crate::{
         task::{Program, Task, ValidatedTask, WaitMode},
     },
     cells::{
-        context::{Context, Deadline, Streaming},
+        context::{Context, Deadline, ProgressReports, Streaming},
         file, observe, run,
         session::Session,
         transaction::Transaction,
@@ -61,8 +61,9 @@ pub(crate) async fn execute(
     let session = Arc::clone(&context.session);
     let reason = call.reason.clone();
     let reviewed = if session.profile.reviews_output(&tool.spec) {
-        // Output that is to be reviewed first is not streamed.
+        // Output that is to be reviewed first is not streamed, and a provider's progress is output.
         context.streaming = Streaming::ResultOnly;
+        context.reports = ProgressReports::WithOutput;
         context.audience = EventAudience::Operators;
         Some(reviewed(&context, call.clone(), Arc::clone(&tool), &task)?)
     } else {
