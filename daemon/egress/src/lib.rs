@@ -18,6 +18,8 @@ mod dial;
 mod direct;
 mod echo;
 mod fetch;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod hello;
 mod http;
 mod http2;
