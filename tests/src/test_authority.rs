@@ -39,18 +39,25 @@ impl TestAuthority {
     /// Returns the settings of a server with a certificate for names.
     #[must_use]
     pub fn server(&self, names: &[&str]) -> Arc<rustls::ServerConfig> {
+        let (certificate, key) = self.issue(names);
+        let key = PrivatePkcs8KeyDer::from(key);
+        let made = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("TLS")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.into()], key.into());
+        Arc::new(made.expect("a server"))
+    }
+
+    /// Returns a certificate for names, and its key.
+    #[must_use]
+    pub fn issue(&self, names: &[&str]) -> (Vec<u8>, Vec<u8>) {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).expect("names");
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        let made = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("TLS")
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key.into());
-        Arc::new(made.expect("a server"))
+        (certificate.der().to_vec(), key.serialize_der())
     }
 
     /// Returns the certificate as text.

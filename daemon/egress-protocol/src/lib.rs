@@ -53,6 +53,40 @@ pub struct NamedAddresses {
     pub port: Option<u16>,
 }
 
+/// The operator's HTTP proxy between the rooms and other hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct OperatorProxy {
+    /// Its host and port.
+    pub target: Target,
+    /// The way in which rooms speak with it.
+    pub transport: ProxyTransport,
+    /// The name of the credential that it wants.
+    pub credential: Option<String>,
+}
+
+/// The way in which rooms speak with the operator's proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum ProxyTransport {
+    /// Without encryption.
+    Plain,
+    /// Over TLS, with a certificate that this host trusts.
+    Tls,
+}
+
+/// The proxy as it is configured. The name of the credential is no secret.
+impl fmt::Display for OperatorProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.transport {
+            ProxyTransport::Plain => {}
+            ProxyTransport::Tls => f.write_str("https://")?,
+        }
+        if let Some(credential) = &self.credential {
+            write!(f, "credential:{credential}@")?;
+        }
+        self.target.fmt(f)
+    }
+}
+
 /// A request of the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum EgressRequest {
@@ -61,8 +95,9 @@ pub enum EgressRequest {
         /// The broker's [`palisade_plan::BUILD_ID`].
         build_id: String,
         /// The operator's HTTP proxy, through which every connection to another host is made; `None`:
-        /// the room connects by itself.
-        proxy: Option<Target>,
+        /// the room connects by itself. Descriptor: the file of its credential, if it wants one and the
+        /// room has none from the service manager.
+        proxy: Option<OperatorProxy>,
     },
     /// Use this file for a credential of a session that is opened next. Descriptor: the file. A room
     /// that the service manager has given credentials gets none from the broker.

@@ -1,7 +1,8 @@
 //! TLS on both sides of an inspected connection: towards programs with certificates of the session's
 //! own authority, towards hosts with the certificates that this host trusts. Keys are in memory only.
 
-use crate::limits::Limits;
+use crate::{http2, limits::Limits};
+use hyper::Version;
 use palisade_egress_protocol::{
     AuthorityKey,
     host::{Host, HostName, Target},
@@ -29,7 +30,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// The protocol inside TLS, as both sides agree on it.
+/// The name of HTTP/1.1 in TLS.
 const HTTP: &[u8] = b"http/1.1";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -96,7 +97,7 @@ impl SessionAuthority {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key.into())?;
-        made.alpn_protocols = vec![HTTP.to_vec()];
+        made.alpn_protocols = vec![http2::PROTOCOL.to_vec(), HTTP.to_vec()];
         let made = Arc::new(made);
         hosts.insert(host.clone(), Arc::clone(&made));
         Ok(made)
@@ -124,13 +125,14 @@ impl HostTrust {
         read.clone().map_err(AuthorityFailure::Trust)
     }
 
-    /// Begins TLS with a host, whose certificate must be one that this host trusts.
+    /// Begins TLS with a host, whose certificate must be one that this host trusts. HTTP/2 is offered to
+    /// it if that is the version of the request. Returns the version that the host has chosen, too.
     pub(crate) async fn connect<D>(
         &self,
         target: &Target,
-        destination: D,
+        (destination, version): (D, Version),
         limits: &Limits,
-    ) -> Result<TlsStream<D>, String>
+    ) -> Result<(TlsStream<D>, Version), String>
     where
         D: AsyncRead + AsyncWrite + Unpin,
     {
@@ -139,11 +141,17 @@ impl HostTrust {
                 .map_err(|error| format!("the name can not have a certificate: {error}"))?,
             Host::Address(address) => ServerName::IpAddress((*address).into()),
         };
-        let settings = self.client().map_err(|error| error.to_string())?;
+        let mut settings = self.client().map_err(|error| error.to_string())?;
+        if version == Version::HTTP_2 {
+            let protocols = vec![http2::PROTOCOL.to_vec(), HTTP.to_vec()];
+            Arc::make_mut(&mut settings).alpn_protocols = protocols;
+        }
         let connecting = TlsConnector::from(settings).connect(server, destination);
         let connected = timeout(limits.handshake, connecting).await;
         let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        connected.map_err(|error| format!("TLS with {target} failed: {error}"))
+        let stream = connected.map_err(|error| format!("TLS with {target} failed: {error}"))?;
+        let is_second = stream.get_ref().1.alpn_protocol() == Some(http2::PROTOCOL);
+        Ok((stream, if is_second { Version::HTTP_2 } else { Version::HTTP_11 }))
     }
 }
 

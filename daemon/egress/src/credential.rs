@@ -86,6 +86,20 @@ fn read(file: &File) -> Result<Credential, CredentialError> {
     parse(text).map_err(CredentialError::Form)
 }
 
+/// Reads the credential of the operator's proxy, as the value of `Proxy-Authorization`.
+pub(crate) fn read_authorization(
+    files: &CredentialFiles,
+    name: &str,
+) -> Result<Zeroizing<Vec<u8>>, String> {
+    let missing = || CredentialError::Missing(name.to_owned());
+    let found = files.get(name).ok_or_else(missing).and_then(|file| read(file));
+    let found = found.and_then(|credential| match credential.header {
+        AUTHORIZATION => Ok(Zeroizing::new(credential.value.as_bytes().to_vec())),
+        _ => Err(CredentialError::Form("a proxy takes `basic USER:PASSWORD` or `bearer TOKEN`")),
+    });
+    found.map_err(|error| format!("credential {name:?} can not be used: {error}"))
+}
+
 /// A credential: the header that it is sent in, and the texts by which it is recognised in answers.
 pub(crate) struct Credential {
     header: HeaderName,

@@ -3,7 +3,7 @@
 use crate::{
     address::{AddressError, AddressRules},
     limits::{Limits, MAX_ADDRESSES, MAX_RESOLVING, RESOLVER_THREADS},
-    upstream,
+    upstream::{OutwardStream, Upstream},
 };
 use palisade_egress_protocol::{
     THIS_HOST,
@@ -114,7 +114,7 @@ pub(crate) enum DialError {
 pub(crate) struct WayOut {
     pub(crate) resolver: Arc<dyn Resolver>,
     /// The operator's HTTP proxy.
-    pub(crate) proxy: Option<Target>,
+    pub(crate) proxy: Option<Arc<Upstream>>,
     pub(crate) limits: Limits,
 }
 
@@ -132,7 +132,10 @@ impl Dialler {
     }
 
     /// Connects to a target that the broker has allowed.
-    pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
+    pub(crate) async fn dial(
+        &self,
+        target: &Target,
+    ) -> Result<(OutwardStream, SocketAddr), DialError> {
         if let Host::Name(name) = &target.host
             && name.as_str() == THIS_HOST
         {
@@ -177,29 +180,33 @@ impl Dialler {
     }
 
     /// Connects to a checked address: through the operator's proxy, unless it is this host's.
-    async fn connect(&self, to: SocketAddr, is_own: bool) -> io::Result<TcpStream> {
-        let Some(proxy) = self.way_out.proxy.as_ref().filter(|_| !is_own) else {
-            return TcpStream::connect(to).await;
+    async fn connect(&self, to: SocketAddr, is_own: bool) -> io::Result<OutwardStream> {
+        let Some(upstream) = self.way_out.proxy.as_ref().filter(|_| !is_own) else {
+            return TcpStream::connect(to).await.map(OutwardStream::Plain);
         };
+        let proxy = &upstream.proxy.target;
         let addresses = match &proxy.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.way_out.resolver.look_up(name).await?,
         };
         let addresses = addresses.into_iter().take(MAX_ADDRESSES);
         let at: Vec<_> = addresses.map(|address| SocketAddr::new(address, proxy.port)).collect();
-        let connected = upstream::connect(&at, to).await;
+        let connected = upstream.connect(&at, to, &self.way_out.limits).await;
         connected.map_err(|error| {
             io::Error::new(error.kind(), format!("through the proxy {proxy}: {error}"))
         })
     }
 
     /// Connects to a port of this host that the profile lists. Its name is looked up nowhere.
-    async fn dial_this_host(&self, target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
+    async fn dial_this_host(
+        &self,
+        target: &Target,
+    ) -> Result<(OutwardStream, SocketAddr), DialError> {
         let to = self.rules.this_host(target.port);
         let to = to.map_err(|error| DialError::Address(target.clone(), error))?;
         let dialled = timeout(self.way_out.limits.dial, TcpStream::connect(to)).await;
         match dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-            Ok(stream) => Ok((stream, to)),
+            Ok(stream) => Ok((OutwardStream::Plain(stream), to)),
             Err(error) => Err(DialError::Connect(target.clone(), error)),
         }
     }

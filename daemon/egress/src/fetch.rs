@@ -4,7 +4,7 @@
 
 use crate::{
     authority::HostTrust,
-    limits::MAX_HEAD,
+    http,
     link::{Link, Place},
     page_content::{Body, ContentType, render},
     page_url::PageUrl,
@@ -12,9 +12,8 @@ use crate::{
 };
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
-    HeaderMap, Request, Response, StatusCode,
+    HeaderMap, Request, Response, StatusCode, Version,
     body::{Bytes, Incoming},
-    client::conn::http1 as client,
     header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION},
     header::{HeaderName, USER_AGENT},
 };
@@ -114,7 +113,9 @@ impl Fetch {
             match url.is_tls() {
                 false => self.exchange(destination, url).await,
                 true => {
+                    let destination = (destination, Version::HTTP_11);
                     let secured = self.trust.connect(&url.target, destination, &limits).await;
+                    let secured = secured.map(|(stream, _)| stream);
                     self.exchange(secured.map_err(PageFailure::Network)?, url).await
                 }
             }
@@ -143,10 +144,8 @@ impl Fetch {
         }
         let unsendable = |error: hyper::http::Error| PageFailure::Url(error.to_string());
         let request = request.body(Empty::<Bytes>::new()).map_err(unsendable)?;
-        let mut settings = client::Builder::new();
-        settings.max_buf_size(MAX_HEAD);
         let (mut sender, connection) =
-            settings.handshake(TokioIo::new(destination)).await.map_err(failed)?;
+            http::host_settings().handshake(TokioIo::new(destination)).await.map_err(failed)?;
         // It ends with this value.
         let mut driver = JoinSet::new();
         driver.spawn(connection);

@@ -1,8 +1,9 @@
-//! HTTP/1.1 in the room: hyper parses each request of a program and writes a new one to the
-//! destination, so that nothing a parser could read in two ways is passed on.
+//! HTTP in the room: hyper parses each request of a program and writes a new one to the destination, so
+//! that nothing a parser could read in two ways is passed on.
 
 use crate::{
     echo::EchoFilter,
+    http2::{self, OwnedTasks},
     limits::{Limits, MAX_HEAD},
     name::{NameError, read_target_or},
     session::{ConnectionRecord, Open, OpenError},
@@ -64,10 +65,14 @@ pub(crate) enum AnswerBody {
 pub(crate) struct Exchange {
     /// Moves the bytes; `None` when it has ended.
     driver: Option<Driver>,
+    /// The tasks that HTTP/2 needs to move them.
+    _tasks: OwnedTasks,
     body: Incoming,
     record: ConnectionRecord,
     /// The texts to replace in the answer.
     echoes: Option<EchoFilter>,
+    /// The trailers, while the rest of the data is on its way.
+    trailers: Option<HeaderMap>,
 }
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
@@ -80,27 +85,38 @@ impl std::fmt::Debug for Exchange {
 
 impl Exchange {
     fn new(
-        driver: Option<Driver>,
+        (driver, tasks): (Option<Driver>, OwnedTasks),
         body: Incoming,
         record: ConnectionRecord,
         echoes: Option<EchoFilter>,
     ) -> Self {
-        let mut exchange = Self { driver, body, record, echoes };
+        let trailers = None;
+        let mut exchange = Self { driver, _tasks: tasks, body, record, echoes, trailers };
         exchange.note_end();
         exchange
     }
 
     /// Returns `true` if nothing of the answer is left, here or at the destination.
     fn is_over(&self) -> bool {
-        self.body.is_end_stream() && self.echoes.as_ref().is_none_or(EchoFilter::is_empty)
+        self.body.is_end_stream()
+            && self.trailers.is_none()
+            && self.echoes.as_ref().is_none_or(EchoFilter::is_empty)
     }
 
     /// Replaces the credential in a piece of the answer. The rest that was held comes at its end.
     fn clean(&mut self, frame: Option<Frame<Bytes>>) -> Option<Frame<Bytes>> {
         let Some(echoes) = &mut self.echoes else { return frame };
-        match frame {
-            // Trailers are not passed on.
-            Some(frame) => Some(Frame::data(echoes.pass(&frame.into_data().unwrap_or_default()))),
+        match frame.map(Frame::into_data) {
+            Some(Ok(data)) => Some(Frame::data(echoes.pass(&data))),
+            Some(Err(frame)) => {
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                echoes.clean(&mut trailers);
+                if echoes.is_empty() {
+                    return Some(Frame::trailers(trailers));
+                }
+                self.trailers = Some(trailers);
+                Some(Frame::data(echoes.finish()))
+            }
             None if echoes.is_empty() => None,
             None => Some(Frame::data(echoes.finish())),
         }
@@ -126,6 +142,9 @@ impl Body for AnswerBody {
             Self::Text(text) => return Pin::new(text).poll_frame(cx).map_err(Into::into),
             Self::Relayed(exchange) => exchange,
         };
+        if let Some(trailers) = exchange.trailers.take() {
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
         if let Some(driver) = &mut exchange.driver
             && driver.as_mut().poll(cx).is_ready()
         {
@@ -167,7 +186,16 @@ fn describe(error: &hyper::Error) -> String {
 /// The settings of the side that faces programs.
 pub(crate) fn settings(limits: &Limits) -> server::Builder {
     let mut settings = server::Builder::new();
-    settings.timer(TokioTimer::new()).header_read_timeout(limits.handshake).max_buf_size(MAX_HEAD);
+    settings.timer(TokioTimer::new()).header_read_timeout(limits.handshake);
+    // Without the second bound, a head may be as long as the buffer happens to be when it is read.
+    settings.max_buf_size(MAX_HEAD).max_header_size(MAX_HEAD);
+    settings
+}
+
+/// The settings of the side that faces hosts.
+pub(crate) fn host_settings() -> client::Builder {
+    let mut settings = client::Builder::new();
+    settings.max_buf_size(MAX_HEAD).max_header_size(MAX_HEAD);
     settings
 }
 
@@ -223,12 +251,28 @@ pub(crate) fn named_host(
 /// Sends a request for plain HTTP to its destination.
 pub(crate) async fn forward(open: Open, request: Request<Incoming>) -> Answer {
     let Open { target, tunnel: _, destination, record } = open;
-    exchange(destination, (&target, HTTP_PORT), record, request, None).await
+    exchange((destination, Version::HTTP_11), (&target, HTTP_PORT), record, request, None).await
 }
 
-/// Sends a request to its destination, and returns the answer as soon as it begins.
+/// Waits for the answer to a request, while the connection is moved by its driver.
+async fn wait_for(
+    answered: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    driver: Driver,
+) -> hyper::Result<(Response<Incoming>, Option<Driver>)> {
+    let (mut answered, mut driver) = (pin!(answered), Some(driver));
+    loop {
+        let Some(running) = &mut driver else { return Ok((answered.await?, None)) };
+        tokio::select! {
+            response = &mut answered => return Ok((response?, driver)),
+            _ = running => driver = None,
+        }
+    }
+}
+
+/// Sends a request to its destination, which speaks this version, and returns the answer as soon as it
+/// begins.
 pub(crate) async fn exchange<D>(
-    destination: D,
+    (destination, version): (D, Version),
     (target, default_port): (&Target, u16),
     mut record: ConnectionRecord,
     mut request: Request<Incoming>,
@@ -237,24 +281,25 @@ pub(crate) async fn exchange<D>(
 where
     D: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    if let Err(reason) = readdress(&mut request, target, default_port) {
+    let is_second = version == Version::HTTP_2;
+    let readdressed = if is_second {
+        http2::readdress(&mut request, target)
+    } else {
+        readdress(&mut request, target, default_port)
+    };
+    if let Err(reason) = readdressed {
         record.end(Some(reason.to_owned()));
         return refusal(StatusCode::BAD_REQUEST, reason);
     }
-    let mut settings = client::Builder::new();
-    settings.max_buf_size(MAX_HEAD);
+    let (tasks, stream) = (OwnedTasks::default(), TokioIo::new(destination));
     let sent = async {
-        let (mut sender, driver) = settings.handshake(TokioIo::new(destination)).await?;
-        let mut driver: Option<Driver> = Some(Box::pin(driver));
-        let mut answered = pin!(sender.send_request(request));
-        let response = loop {
-            let Some(running) = &mut driver else { break answered.await? };
-            tokio::select! {
-                response = &mut answered => break response?,
-                _ = running => driver = None,
-            }
-        };
-        Ok::<_, hyper::Error>((response, driver))
+        if is_second {
+            let (mut sender, driver) = http2::host_settings(&tasks).handshake(stream).await?;
+            wait_for(sender.send_request(request), Box::pin(driver)).await
+        } else {
+            let (mut sender, driver) = host_settings().handshake(stream).await?;
+            wait_for(sender.send_request(request), Box::pin(driver)).await
+        }
     };
     let (response, driver) = match sent.await {
         Ok(answered) => answered,
@@ -285,16 +330,19 @@ where
             return refusal(StatusCode::BAD_GATEWAY, &reason);
         }
     }
-    let exchange = Exchange::new(driver, body, record, echoes);
+    let exchange = Exchange::new((driver, tasks), body, record, echoes);
     Response::from_parts(head, AnswerBody::Relayed(Box::new(exchange)))
 }
 
 /// Makes a request of a program one of the room's to the destination.
-fn readdress(
-    request: &mut Request<Incoming>,
+pub(crate) fn readdress<B>(
+    request: &mut Request<B>,
     target: &Target,
     default_port: u16,
 ) -> Result<(), &'static str> {
+    if request.version() == Version::HTTP_2 {
+        http2::join_cookies(request.headers_mut());
+    }
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let path = path.parse().map_err(|_| "the request's path can not be read")?;
     *request.uri_mut() = path;
@@ -307,7 +355,7 @@ fn readdress(
     Ok(())
 }
 
-fn remove_one_hop(headers: &mut HeaderMap) {
+pub(crate) fn remove_one_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named = named.flat_map(|value| value.split(',')).map(str::trim);
     let named: Vec<HeaderName> = named.filter_map(|name| name.parse().ok()).collect();

@@ -1,7 +1,7 @@
-use crate::{Limits, testing::*};
+use crate::{Limits, limits::MAX_HEAD, testing::*};
 use palisade_egress_protocol::{Asked, EgressReply};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Serves one request outside, and returns its head.
 async fn serve_one(outside: &Outside, answer: &[u8]) -> String {
@@ -165,6 +165,51 @@ async fn heads_are_bounded_in_size_and_time() {
     client.write_all(format!("{start}Connection: close\r\n\r\n").as_bytes()).await.unwrap();
     serve_one(&outside, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     assert!(exchange(&mut client, b"").await.starts_with("HTTP/1.1 200 "));
+}
+
+/// Makes a head of exactly this many bytes by a long header in it.
+fn head_of(length: usize, start: &str) -> String {
+    let fixed = format!("{start}X-Long: \r\n\r\n").len();
+    format!("{start}X-Long: {}\r\n\r\n", "a".repeat(length - fixed))
+}
+
+#[tokio::test]
+async fn a_head_may_have_64_kib_and_not_one_byte_more() {
+    let world = World::new(Conditions::default()).await;
+    let outside = Outside::new().await;
+    let at = format!("allowed.test:{}", outside.port);
+    let start = format!("GET http://{at}/ HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n");
+    let ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n";
+    for (request, answer, expected) in [
+        (MAX_HEAD, MAX_HEAD, "HTTP/1.1 200 "),
+        (MAX_HEAD + 1, MAX_HEAD, "HTTP/1.1 431 "),
+        (100 * 1024, MAX_HEAD, "HTTP/1.1 431 "),
+        (MAX_HEAD, MAX_HEAD + 1, "HTTP/1.1 502 "),
+        (MAX_HEAD, 100 * 1024, "HTTP/1.1 502 "),
+    ] {
+        let mut client = world.to_proxy().await;
+        let request = head_of(request, &start);
+        let is_sent_on = request.len() <= MAX_HEAD;
+        let serving = async {
+            if is_sent_on {
+                let mut server = outside.accept().await;
+                read_until(&mut server, b"\r\n\r\n").await;
+                // The room may stop reading.
+                drop(server.write_all(head_of(answer, ok).as_bytes()).await);
+            }
+        };
+        let asking = async {
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut told = Vec::new();
+            // The rest of a request that is not read resets the connection after the answer.
+            drop(soon(client.read_to_end(&mut told)).await);
+            String::from_utf8_lossy(&told).into_owned()
+        };
+        let ((), told) = tokio::join!(serving, asking);
+        let shown = told.get(..60).unwrap_or(&told);
+        assert!(told.starts_with(expected), "{} and {answer}: {shown}", request.len());
+    }
+    outside.assert_untouched().await;
 }
 
 #[tokio::test]

@@ -7,12 +7,19 @@ use crate::{
     echo::EchoFilter,
     hello::{FirstBytes, ServerName},
     http::{self, Answer},
+    http2,
     link::Place,
+    name::read_target_or,
     relay::{Metered, Prefixed, Side},
     session::{ConnectionRecord, Open, Permit, Session},
     tunnel::{ACCESS_DENIED, first_bytes, is_http},
 };
-use hyper::{Method, Request, StatusCode, body::Incoming, header::UPGRADE, service::service_fn};
+use hyper::{
+    Method, Request, StatusCode, Version,
+    body::Incoming,
+    header::{CONTENT_LENGTH, HeaderName, UPGRADE},
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use palisade_egress_protocol::{
     MAX_REQUEST_PATH, WebRequest,
@@ -21,12 +28,23 @@ use palisade_egress_protocol::{
 use std::{convert::Infallible, io, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
+    sync::Semaphore,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 /// The port of HTTPS, which requests need not name.
 const HTTPS_PORT: u16 = 443;
+
+/// Headers by which some servers take a request for one with another method or path.
+const OVERRIDES: [&str; 6] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-override-url",
+    "x-rewrite-url",
+];
 
 /// The parts of a session that inspected connections need.
 #[derive(Debug)]
@@ -50,11 +68,22 @@ where
             return record.end(Some(why));
         }
     };
-    let settings = http::settings(&session.limits);
-    let host = InspectedHost { session, target, place };
-    let answer = service_fn(|request| async { Ok::<_, Infallible>(host.answer(request).await) });
-    // An error is the program's affair: each request that was sent is recorded by itself.
-    drop(settings.serve_connection(TokioIo::new(client), answer).await);
+    let is_second = client.get_ref().1.alpn_protocol() == Some(http2::PROTOCOL);
+    let (limits, client) = (session.limits, TokioIo::new(client));
+    let turn = Arc::new(Semaphore::new(1));
+    let host = Arc::new(InspectedHost { session, target, place, turn });
+    if is_second {
+        let answer = move |request| {
+            let host = host.clone();
+            async move { host.answer(request).await }
+        };
+        http2::serve(client, &limits, answer).await;
+    } else {
+        let answer =
+            service_fn(|request| async { Ok::<_, Infallible>(host.answer(request).await) });
+        // An error is the program's affair: each request that was sent is recorded by itself.
+        drop(http::settings(&limits).serve_connection(client, answer).await);
+    }
     record.end(None);
 }
 
@@ -118,8 +147,8 @@ fn describe_failure(target: &Target, error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     if let Some(rustls::Error::NoApplicationProtocol) = inner {
         return format!(
-            "{target} has a net.rule, so requests to it must be HTTP/1.1, and the program offers \
-             only other protocols, such as HTTP/2"
+            "{target} has a net.rule, so requests to it must be HTTP/1.1 or HTTP/2, and the program \
+             offers only other protocols"
         );
     }
     format!(
@@ -134,6 +163,8 @@ struct InspectedHost {
     session: Arc<Session>,
     target: Target,
     place: Place,
+    /// The turn of the request that uses the place of the program's connection.
+    turn: Arc<Semaphore>,
 }
 
 impl InspectedHost {
@@ -157,7 +188,10 @@ impl InspectedHost {
         if let Some(why) = session.refuse_misplaced(&self.target, &request, own, &self.place) {
             return http::refusal(StatusCode::FORBIDDEN, &why);
         }
-        let open = match self.session.ask_request(self.target.clone(), asked, &self.place).await {
+        let Some(place) = self.request_place().await else {
+            return http::refusal(StatusCode::SERVICE_UNAVAILABLE, "the session has ended");
+        };
+        let open = match self.session.ask_request(self.target.clone(), asked, &place).await {
             Ok(permit) => permit.dial().await,
             Err(error) => Err(error),
         };
@@ -167,22 +201,56 @@ impl InspectedHost {
         }
     }
 
+    /// Takes a place for a request, which makes a connection of its own: that of the program's
+    /// connection, or another one of the session. So a request that waits for a place gets one when
+    /// those before it on the same connection have ended.
+    async fn request_place(&self) -> Option<Place> {
+        tokio::select! {
+            biased;
+            turn = self.turn.clone().acquire_owned() => turn.ok().map(Arc::new),
+            place = self.session.connection_place() => place,
+        }
+    }
+
     /// Reads the parts of a request that are judged. It must be for this host.
     fn read(&self, request: &Request<Incoming>) -> Result<WebRequest, (StatusCode, String)> {
         let bad = |reason: &str| (StatusCode::BAD_REQUEST, reason.to_owned());
         let refused = |reason: String| (StatusCode::FORBIDDEN, reason);
-        let uri = request.uri();
+        let (uri, headers) = (request.uri(), request.headers());
         let is_origin_form = uri.scheme().is_none() && uri.authority().is_none();
-        if request.method() == Method::CONNECT || !is_origin_form {
+        let is_second = request.version() == Version::HTTP_2;
+        if request.method() == Method::CONNECT || !(is_origin_form || is_second) {
             return Err(bad("a request on this connection must have a path only"));
         }
-        match http::named_host(request.headers(), HTTPS_PORT).map_err(bad)? {
-            Some(host) if host == self.target => {}
-            Some(host) => {
+        if is_second && uri.scheme_str() != Some("https") {
+            return Err(bad("a request on this connection must be for an https URL"));
+        }
+        if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+            return Err(bad("the request has two lengths"));
+        }
+        let authority = uri.authority().map(|authority| authority.as_str());
+        let authority = authority.map(|text| read_target_or(text, HTTPS_PORT)).transpose();
+        let authority = authority.map_err(|_| bad("the request's authority can not be read"))?;
+        let named = http::named_host(headers, HTTPS_PORT).map_err(bad)?;
+        if authority.is_none() && named.is_none() {
+            return Err(bad("the request has no Host header"));
+        }
+        for host in [authority, named].into_iter().flatten() {
+            if host != self.target {
                 let (is, of) = (host, &self.target);
                 return Err(refused(format!("the request is for {is}, the connection for {of}")));
             }
-            None => return Err(bad("the request has no Host header")),
+        }
+        let is_override = |name: &&HeaderName| {
+            let plain = name.as_str().replace('_', "-");
+            OVERRIDES.contains(&plain.as_str())
+        };
+        if let Some(name) = headers.keys().find(is_override) {
+            let target = &self.target;
+            return Err(refused(format!(
+                "{target} has a net.rule, and the header {name} makes some servers take the request \
+                 for another one"
+            )));
         }
         if request.headers().contains_key(UPGRADE) {
             let target = &self.target;
@@ -207,6 +275,7 @@ impl InspectedHost {
         let Open { target, tunnel: _, destination, mut record } = open;
         let secured = match self.session.inspection() {
             Ok(inspection) => {
+                let destination = (destination, request.version());
                 inspection.trust.connect(&target, destination, &self.session.limits).await
             }
             Err(why) => Err(why),

@@ -3,8 +3,8 @@
 //! broker, and only then looks up the name and connects.
 //!
 //! - `room`: the main loop; `link`: the channel to the broker; `session`: one session.
-//! - `proxy`, `socks`, `direct`, `names`: the ways in which programs ask; `http`, `origin` and
-//!   `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged;
+//! - `proxy`, `socks`, `direct`, `names`: the ways in which programs ask; `http`, `http2`,
+//!   `origin` and `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged;
 //!   `credential` and `echo`: what is filled in there.
 //! - `fetch`, `page_url`, `page_content`, `markdown`: the pages that the room gets for `web_fetch`.
 //! - `name`, `address`, `hello`, `query`: text and bytes of programs and networks, read once.
@@ -18,8 +18,11 @@ mod dial;
 mod direct;
 mod echo;
 mod fetch;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod hello;
 mod http;
+mod http2;
 mod inspect;
 mod limits;
 mod link;

@@ -13,7 +13,7 @@ use tokio::{
 
 /// A change of some bytes.
 #[derive(Debug, Clone)]
-enum Change {
+pub(crate) enum Change {
     Set(prop::sample::Index, u8),
     Insert(prop::sample::Index, Vec<u8>),
     Remove(prop::sample::Index, u8),
@@ -21,7 +21,7 @@ enum Change {
     Splice(prop::sample::Index, prop::sample::Index),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+pub(crate) fn change() -> impl Strategy<Value = Change> {
     let texts =
         ["\r\n", "\0", " ", "\t", "0\r\n\r\n", "Host: closed.test\r\n", "Content-Length: 5\r\n"]
             .into_iter()
@@ -45,7 +45,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn apply(requests: &[Vec<u8>], which: usize, changes: &[Change]) -> Vec<u8> {
+pub(crate) fn apply(requests: &[Vec<u8>], which: usize, changes: &[Change]) -> Vec<u8> {
     let mut bytes = requests[which].clone();
     for change in changes {
         match change {

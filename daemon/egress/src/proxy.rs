@@ -12,7 +12,7 @@ use crate::{
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
-    body::{Body as _, Incoming},
+    body::{Body, Incoming},
     service::service_fn,
     upgrade::OnUpgrade,
 };
@@ -117,7 +117,7 @@ impl ProxyClient {
 }
 
 /// Reads the place that a request to the proxy is for. Its `Host` header must agree.
-fn read_place(request: &Request<Incoming>) -> Result<Target, String> {
+pub(crate) fn read_place<B: Body>(request: &Request<B>) -> Result<Target, String> {
     let uri = request.uri();
     let authority = uri.authority().map(|authority| authority.as_str());
     let host = http::named_host(request.headers(), http::HTTP_PORT)?;

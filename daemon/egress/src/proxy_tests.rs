@@ -115,14 +115,20 @@ async fn an_address_is_judged_as_an_address_and_a_name_in_its_hello_as_a_name() 
         let host = target.host.to_string();
         if ["127.0.0.1", "allowed.test"].contains(&host.as_str()) {
             allow(Tunnel::Checked)
+        } else if host == "inspected.test" {
+            allow(Tunnel::Inspected)
         } else {
             deny()
         }
     });
     let mut world = World::new(Conditions { rule, ..Conditions::default() }).await;
     let outside = Outside::new().await;
-    for (name, passes) in [(None, true), (Some("allowed.test"), true), (Some("denied.test"), false)]
-    {
+    for (name, passes) in [
+        (None, true),
+        (Some("allowed.test"), true),
+        (Some("denied.test"), false),
+        (Some("inspected.test"), false),
+    ] {
         let mut client = tunnel(&world, "127.0.0.1", outside.port).await;
         let hello = client_hello(name);
         client.write_all(&hello).await.unwrap();

@@ -12,6 +12,7 @@ use crate::{
     limits::{Limits, MAX_FETCHES, RESOLVER_THREADS},
     link::{self, Link},
     session::{Session, SessionTerms, Socket},
+    upstream::Upstream,
 };
 use palisade_channel::ChannelError;
 use palisade_egress_protocol::{AuthorityKey, EgressReply, EgressRequest, fetch::PageRequest};
@@ -94,17 +95,26 @@ async fn serve_with(
     own: CredentialFiles,
 ) -> Result<(), RoomError> {
     let (link, mut end) = link::open(socket).map_err(RoomError::Socket)?;
-    let proxy = match end.receive().await? {
-        Some((EgressRequest::Hello { build_id, proxy }, _)) if build_id == BUILD_ID => proxy,
+    let (proxy, fds) = match end.receive().await? {
+        Some((EgressRequest::Hello { build_id, proxy }, fds)) if build_id == BUILD_ID => {
+            (proxy, fds)
+        }
         Some((EgressRequest::Hello { build_id, .. }, _)) => return Err(RoomError::Build(build_id)),
         Some(_) => return Err(RoomError::Order("the first is not Hello")),
         None => return Ok(()),
     };
     link.send(EgressReply::Welcome { build_id: BUILD_ID.to_owned() }, None);
+    let trust = Arc::<HostTrust>::default();
+    let proxy = proxy.map(|proxy| {
+        let mut files = own.clone();
+        let sent = proxy.credential.clone().zip(fds.into_iter().next());
+        files.extend(sent.map(|(name, file)| (name, Arc::new(file.into()))));
+        Arc::new(Upstream { proxy, files, trust: Arc::clone(&trust) })
+    });
     let mut sessions = Sessions {
         link,
         way_out: WayOut { resolver, proxy, limits },
-        trust: Arc::default(),
+        trust,
         fetches: Arc::new(Semaphore::new(MAX_FETCHES)),
         own,
         sent: HashMap::new(),

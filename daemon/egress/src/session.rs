@@ -12,6 +12,7 @@ use crate::{
     publish::{self, InwardSockets},
     relay::{Meter, Metered, Side, UploadBudget},
     synthetic::SyntheticNames,
+    upstream::OutwardStream,
 };
 use hyper::Request;
 use palisade_egress_protocol::{
@@ -344,7 +345,7 @@ pub(crate) struct Permit {
 pub(crate) struct Open {
     pub(crate) target: Target,
     pub(crate) tunnel: Tunnel,
-    pub(crate) destination: Metered<TcpStream>,
+    pub(crate) destination: Metered<OutwardStream>,
     pub(crate) record: ConnectionRecord,
 }
 

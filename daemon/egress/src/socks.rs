@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
     time::timeout,
 };
@@ -46,7 +46,7 @@ const NO_ADDRESS_TYPE: u8 = 8;
 
 /// Why no place could be read.
 #[derive(Debug, thiserror::Error)]
-enum SocksError {
+pub(crate) enum SocksError {
     /// The connection failed, or was not SOCKS5.
     #[error("SOCKS5: {0}")]
     Io(#[from] io::Error),
@@ -84,7 +84,11 @@ pub(crate) async fn serve(session: Arc<Session>, mut client: TcpStream, place: P
     }
 }
 
-async fn read_request(client: &mut TcpStream) -> Result<Target, SocksError> {
+/// Reads the place that a program wants a connection to.
+pub(crate) async fn read_request<C>(client: &mut C) -> Result<Target, SocksError>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
     let [version, count] = read::<2>(client).await?;
     let mut methods = [0; 255];
     let methods = &mut methods[..usize::from(count)];
@@ -123,7 +127,7 @@ async fn read_request(client: &mut TcpStream) -> Result<Target, SocksError> {
     }
 }
 
-async fn read<const N: usize>(client: &mut TcpStream) -> io::Result<[u8; N]> {
+async fn read<const N: usize>(client: &mut (impl AsyncRead + Unpin)) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     client.read_exact(&mut bytes).await?;
     Ok(bytes)

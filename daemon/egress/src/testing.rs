@@ -4,7 +4,8 @@
 use crate::{Limits, Lookup, Resolver, serve};
 use palisade_channel::Datagrams;
 use palisade_egress_protocol::{
-    Asked, EgressBudget, EgressReply, EgressRequest, EgressVerdict, NamedAddresses, Tunnel,
+    Asked, EgressBudget, EgressReply, EgressRequest, EgressVerdict, NamedAddresses, OperatorProxy,
+    Tunnel,
     host::{HostName, Target},
 };
 use palisade_plan::{BUILD_ID, listeners::Listener};
@@ -128,7 +129,7 @@ pub(crate) struct Conditions {
     /// The port that is published, with two sockets for it.
     pub(crate) publish: Option<u16>,
     /// The operator's proxy.
-    pub(crate) proxy: Option<Target>,
+    pub(crate) proxy: Option<OperatorProxy>,
     pub(crate) limits: Limits,
 }
 

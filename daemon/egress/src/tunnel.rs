@@ -184,8 +184,10 @@ async fn check_server_name(
                 .ask(named, asked, place)
                 .await
                 .map_err(|error| format!("the ClientHello is for {host}: {error}"))?;
-            permit.record.end(None);
-            Ok(())
+            let is_inspected = permit.tunnel == Tunnel::Inspected;
+            let why = format!("{host} has a net.rule: it must be connected to by its name");
+            permit.record.end(is_inspected.then(|| why.clone()));
+            if is_inspected { Err(why) } else { Ok(()) }
         }
         (ServerName::Host(host), _) => {
             Err(format!("the ClientHello is for {host}, the connection for {target}"))
@@ -198,6 +200,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
 {
     open.destination.write_all(first).await?;
+    open.destination.flush().await?;
     copy(client, &mut open.destination).await
 }
 

@@ -12,7 +12,11 @@ async fn behind(proxy: &Outside, named: &str) -> World {
     let world = World::new(Conditions {
         rule: allowed_only(Tunnel::Any),
         named: vec![range(named, 32)],
-        proxy: Some(Target { host: address, port: proxy.port }),
+        proxy: Some(OperatorProxy {
+            target: Target { host: address, port: proxy.port },
+            transport: ProxyTransport::Plain,
+            credential: None,
+        }),
         limits: Limits { dial: Duration::from_secs(20), ..Limits::default() },
         ..Conditions::default()
     })

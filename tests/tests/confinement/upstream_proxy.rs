@@ -89,6 +89,113 @@ fn carry(
     }
 }
 
+/// The credential of the proxy, and its base64 text.
+const PASSWORD: &str = "me:pass-word-123";
+const PASSWORD_TEXT: &str = "bWU6cGFzcy13b3JkLTEyMw==";
+
+/// Starts an HTTP proxy that speaks TLS, wants a password, and connects to this host's loopback.
+fn start_secured(settings: Arc<rustls::ServerConfig>) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heads = Arc::<Mutex<Vec<String>>>::default();
+    let kept = Arc::clone(&heads);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let tls = rustls::ServerConnection::new(Arc::clone(&settings)).unwrap();
+            let mut client = rustls::StreamOwned::new(tls, stream.unwrap());
+            let kept = Arc::clone(&kept);
+            // A client that disconnects early is the client's affair.
+            std::thread::spawn(move || carry_one(&mut client, &kept).unwrap_or_default());
+        }
+    });
+    (port, heads)
+}
+
+fn read_head(from: &mut impl std::io::Read) -> std::io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        from.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// Carries one request without a body, and its answer.
+fn carry_one(
+    client: &mut rustls::StreamOwned<rustls::ServerConnection, TcpStream>,
+    heads: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let head = read_head(client)?;
+    heads.lock().unwrap().push(head.clone());
+    if !head.contains(&format!("Proxy-Authorization: Basic {PASSWORD_TEXT}\r\n")) {
+        client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")?;
+    } else {
+        let port = head.split([':', ' ']).nth(2).and_then(|port| port.parse().ok()).unwrap();
+        let mut server = TcpStream::connect(("127.0.0.1", port))?;
+        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+        server.write_all(read_head(client)?.as_bytes())?;
+        std::io::copy(&mut server, client)?;
+    }
+    client.conn.send_close_notify();
+    client.flush()
+}
+
+#[test]
+fn a_proxy_may_speak_tls_and_want_a_password_which_nobody_is_told() {
+    for mode in Mode::all() {
+        let (authority, stranger) = (TestAuthority::default(), TestAuthority::default());
+        let (good, heads) = start_secured(authority.server(&["proxy.test"]));
+        let (bad, unheard) = start_secured(stranger.server(&["proxy.test"]));
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let http = server.port;
+        let net = format!("mode = \"domains\"\nallow = [\"far.test:{http}\", \"{FAR}:{http}\"]\n");
+        let names = [format!("far.test={FAR}"), "proxy.test".to_owned()];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let run = |port: u16, line: &str| {
+            let at = format!("https://credential:corporate@proxy.test:{port}");
+            let credentials = [("corporate", line, 0o600)];
+            let hosts = NamedHosts::start(
+                mode,
+                &names,
+                &named_profile(&net),
+                Some(&authority),
+                (&["--egress-proxy", &at], Some((CredentialsFrom::Directory, &credentials))),
+            );
+            let line = format!("curl -sS -w ' %{{http_code}}' http://far.test:{http}/x; env");
+            let done = hosts.open().bash(&line);
+            let told = format!("{}{}{:?}", done.stdout, done.stderr, done.denials);
+            let doctor = hosts.palisade(&["doctor"]).output().unwrap();
+            let all = format!("{told}{}", String::from_utf8_lossy(&doctor.stdout));
+            palisade_tests::rooms::until("the room ends", || hosts.rooms().is_empty());
+            let recorded = format!("{:?}", hosts.connections());
+            assert!(recorded.contains("far.test"), "{mode:?}: {recorded}");
+            for secret in ["pass-word", PASSWORD_TEXT, "other-pass"] {
+                assert!(!all.contains(secret) && !recorded.contains(secret), "{mode:?}: {all}");
+            }
+            told
+        };
+        let told = run(good, &format!("basic {PASSWORD}\n"));
+        assert!(told.starts_with("hello from /x\n 200"), "{mode:?}: {told}");
+        let heard = std::mem::take(&mut *heads.lock().unwrap());
+        let expected = format!(
+            "CONNECT {FAR}:{http} HTTP/1.1\r\nHost: {FAR}:{http}\r\n\
+             Proxy-Authorization: Basic {PASSWORD_TEXT}\r\n\r\n"
+        );
+        assert_eq!(heard, [expected], "{mode:?}");
+        assert_eq!(server.requests().len(), 1, "{mode:?}");
+        let told = run(good, "basic me:other-pass-word\n");
+        assert!(told.contains("it refused the password"), "{mode:?}: {told}");
+        let told = run(good, "header X-Key: other-pass-word\n");
+        assert!(told.contains("a proxy takes `basic USER:PASSWORD`"), "{mode:?}: {told}");
+        // The password is not sent to somebody who only claims to be the proxy.
+        let told = run(bad, &format!("basic {PASSWORD}\n"));
+        assert!(told.contains("TLS with proxy.test"), "{mode:?}: {told}");
+        assert!(unheard.lock().unwrap().is_empty(), "{mode:?}");
+        assert!(server.requests().is_empty(), "{mode:?}");
+    }
+}
+
 #[test]
 fn other_hosts_are_reached_through_the_operators_proxy_only() {
     for mode in Mode::all() {

@@ -71,7 +71,12 @@ fn requests_are_judged_by_method_and_path_before_the_host_hears_of_them() {
             (format!("-d a=b {url}/repos/acme/%2e%2e/other"), "has \"%2e\""),
             (format!("-d a=b {url}/repos/acme//other"), "has \"//\""),
             (format!("-H 'Host: other.test' {url}/x"), "the request is for other.test:443"),
-            (format!("-H 'Upgrade: websocket' {url}/x"), "no other protocol"),
+            (format!("--http1.1 -H 'Upgrade: websocket' {url}/x"), "no other protocol"),
+            (
+                format!("-H 'X-HTTP-Method-Override: DELETE' {url}/x"),
+                "take the request for another",
+            ),
+            (format!("-H 'X_Original_URL: /y' {url}/x"), "take the request for another"),
             (format!("http://api.test:{port}/x"), "must come over TLS"),
             (format!("--noproxy '*' http://api.test:{port}/x"), "must come over TLS"),
         ] {
@@ -82,6 +87,10 @@ fn requests_are_judged_by_method_and_path_before_the_host_hears_of_them() {
         let front = format!("--connect-to other.test:{port}:api.test:{port}");
         let fronted = curl(&sandbox, &format!("{front} https://other.test:{port}/x"));
         assert_eq!(fronted.exit_code, Some(35), "{mode:?}: {}", fronted.stderr);
+        // By an address that the profile allows, with the name in the greeting.
+        let address = format!("--connect-to api.test:{port}:127.0.0.1:{port}");
+        let direct = curl(&sandbox, &format!("{address} {url}/x"));
+        assert_eq!(direct.exit_code, Some(35), "{mode:?}: {}", direct.stderr);
         // A program that trusts only the host's own certificates: no connection, and no tunnel.
         let own = "--cacert /etc/ssl/certs/ca-certificates.crt --capath /none";
         let pinned = curl(&sandbox, &format!("{own} {url}/x"));
@@ -164,28 +173,32 @@ except OSError as error: print(type(error).__name__)
 "#;
 
 #[test]
-fn a_program_that_speaks_only_http_2_is_refused_and_told_so() {
+fn a_program_that_speaks_only_other_protocols_is_refused_and_told_so() {
     for mode in Mode::all() {
         let Inspected { server, hosts, .. } = Inspected::new(mode, Path::new("/none"), "[\"GET\"]");
         let (port, sandbox) = (server.port, hosts.open());
         let offer = OFFER.replace("PORT", &port.to_string());
         fs::write(hosts.world.workspace().join("offer.py"), offer).unwrap();
-        let refused = sandbox.bash("/usr/bin/python3 offer.py h2");
+        let refused = sandbox.bash("/usr/bin/python3 offer.py spdy/3");
         assert_eq!((refused.exit_code, refused.stdout.as_str()), (Some(1), ""), "{mode:?}");
         assert!(refused.stderr.starts_with("no TLS"), "{mode:?}: {}", refused.stderr);
         let is_told = |denial: &palisade_protocol::Denial| {
-            denial.layer == "network" && format!("{denial:?}").contains("must be HTTP/1.1")
+            denial.layer == "network"
+                && format!("{denial:?}").contains("must be HTTP/1.1 or HTTP/2")
         };
         assert!(refused.denials.iter().any(is_told), "{mode:?}: {:?}", refused.denials);
-        // Without having agreed on it, either.
+        // HTTP/2 that was not agreed on is not understood.
         let begun = sandbox.ok("/usr/bin/python3 offer.py");
         assert!(begun.starts_with("None\n") && !begun.contains("200"), "{mode:?}: {begun}");
         assert_eq!((server.requests().len(), server.connections()), (0, 0), "{mode:?}");
-        // The controls: a program that offers both knows which one it gets, and works.
-        assert_eq!(sandbox.ok("/usr/bin/python3 offer.py h2,http/1.1"), "http/1.1\n", "{mode:?}");
+        // The controls: a program knows which one it gets, and works.
+        for (offered, chosen) in [("h2,http/1.1", "h2\n"), ("http/1.1", "http/1.1\n")] {
+            let told = sandbox.ok(&format!("/usr/bin/python3 offer.py {offered}"));
+            assert_eq!(told, chosen, "{mode:?}");
+        }
         let url = format!("https://api.test:{port}/x");
         let both = sandbox.bash(&format!("curl -sS --http2 -w ' %{{http_version}}' {url}"));
-        assert_eq!(both.stdout, "hello from /x\n 1.1", "{mode:?}: {}", both.stderr);
+        assert_eq!(both.stdout, "hello from /x\n 2", "{mode:?}: {}", both.stderr);
         assert_eq!(server.requests().len(), 1, "{mode:?}");
     }
 }

@@ -11,6 +11,7 @@ mod fenced;
 mod files;
 mod frameworks;
 mod inspected_hosts;
+mod inspected_http2;
 mod jobs;
 mod large;
 mod learn;

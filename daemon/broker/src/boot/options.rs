@@ -64,8 +64,9 @@ pub struct Options {
     /// net.mode = "domains"; without it, the daemon starts them
     #[arg(long, value_name = "PATH")]
     pub egress_socket: Option<PathBuf>,
-    /// The HTTP proxy of this network, HOST:PORT, through which egress rooms connect to other hosts
-    /// [default: none, they connect by themselves]
+    /// The HTTP proxy of this network, HOST:PORT, through which egress rooms connect to other hosts;
+    /// https://HOST:PORT if it speaks TLS, credential:NAME@HOST:PORT if it wants a password [default:
+    /// none, they connect by themselves]
     #[arg(long, value_name = "HOST:PORT")]
     pub egress_proxy: Option<UpstreamProxy>,
     /// The directory with a file for each credential of net.rule, for egress rooms that the daemon

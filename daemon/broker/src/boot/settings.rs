@@ -21,7 +21,7 @@ use crate::{
     front::{prove::proofs::ProofSchedule, scrape::Address},
 };
 use palisade_audit::{RetentionPolicy, Sync};
-use palisade_egress_protocol::host::Target;
+use palisade_egress_protocol::OperatorProxy;
 use palisade_policy::ProfileSet;
 use std::{
     io,
@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     /// The socket of a service that starts egress rooms.
     pub(crate) egress_socket: Option<PathBuf>,
     /// The HTTP proxy of this network, for egress rooms.
-    pub(crate) egress_proxy: Option<Target>,
+    pub(crate) egress_proxy: Option<OperatorProxy>,
     /// The directory of credentials.
     pub(crate) credentials: CredentialDirectory,
     /// The TCP ports to allow, passed to the launcher that the daemon starts.
@@ -251,7 +251,7 @@ impl Settings {
             account,
             launcher_socket,
             egress_socket,
-            egress_proxy: egress_proxy.map(Target::from),
+            egress_proxy: egress_proxy.map(OperatorProxy::from),
             credentials,
             allow_ports,
             allow_host: allow_host.unwrap_or_default(),

@@ -37,7 +37,7 @@ pub(crate) enum CredentialStore {
 pub enum CredentialFileError {
     /// This user has no directory of credentials.
     #[error(
-        "the rule has credential {0:?}, and this user has no directory for it; set `credentials` in \
+        "this user has no directory for credential {0:?}; set `credentials` in \
          palisaded.toml"
     )]
     NoPlace(String),

@@ -10,7 +10,12 @@ use palisade_plan::{
     BUILD_ID,
     codec::{self, CodecError},
 };
-use std::{io, os::fd::BorrowedFd, sync::Mutex, time::Duration};
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::Mutex,
+    time::Duration,
+};
 use tokio::{net::UnixStream, time::timeout};
 
 /// The time limit for a room to confine itself and answer the greeting.
@@ -36,8 +41,9 @@ impl RoomLink {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
         let link = Self { socket, _process: Mutex::new(process) };
-        let proxy = source.proxy.clone();
-        link.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy }, &[]).await?;
+        let (proxy, files) = (source.proxy.clone(), source.proxy_credential()?);
+        let files: Vec<_> = files.iter().map(|credential| credential.file.as_fd()).collect();
+        link.send(&EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy }, &files).await?;
         let reply = timeout(GREETING, link.receive()).await;
         match reply.map_err(|_| NetworkError::Silent(GREETING.as_secs()))?? {
             EgressReply::Welcome { build_id } if build_id == BUILD_ID => Ok(link),

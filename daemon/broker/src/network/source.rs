@@ -5,7 +5,7 @@ use super::{
     error::NetworkError,
     room_process::{self, RoomProcess},
 };
-use palisade_egress_protocol::host::Target;
+use palisade_egress_protocol::OperatorProxy;
 use palisade_policy::EgressPolicy;
 use palisade_programs::Program;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -20,7 +20,7 @@ use std::{
 pub(crate) struct RoomSource {
     pub(crate) origin: RoomOrigin,
     /// The operator's HTTP proxy, through which rooms connect to other hosts.
-    pub(crate) proxy: Option<Target>,
+    pub(crate) proxy: Option<OperatorProxy>,
 }
 
 /// The place that egress rooms come from.
@@ -64,8 +64,19 @@ impl RoomSource {
         &self,
         policy: &EgressPolicy,
     ) -> Result<Vec<CredentialFile>, NetworkError> {
-        let names: BTreeSet<_> =
-            policy.credentials().into_iter().map(|(_, name, _)| name).collect();
+        self.open_credentials(policy.credentials().into_iter().map(|(_, name, _)| name).collect())
+    }
+
+    /// Opens the credential of the operator's proxy, if it wants one.
+    pub(super) fn proxy_credential(&self) -> Result<Vec<CredentialFile>, NetworkError> {
+        let name = self.proxy.as_ref().and_then(|proxy| proxy.credential.clone());
+        self.open_credentials(name.into_iter().collect())
+    }
+
+    fn open_credentials(
+        &self,
+        names: BTreeSet<String>,
+    ) -> Result<Vec<CredentialFile>, NetworkError> {
         match &self.origin {
             RoomOrigin::Program(_, store) => Ok(store.open(names)?),
             RoomOrigin::Socket(_) | RoomOrigin::Missing(_) => Ok(Vec::new()),
