@@ -181,7 +181,7 @@ fn what_is_remembered_is_not_asked_again_until_it_is_revoked() {
 #[test]
 fn what_may_not_be_remembered_is_refused_and_the_decision_counts() {
     for mode in Mode::all() {
-        let desk = Desk::new(mode, &handlers(""));
+        let desk = Desk::new(mode, &handlers("[remember]\nscopes = [\"exact\"]"));
         desk.attach_for(&[Review::Input]);
         desk.file("f", "old");
         let arguments = write("new");

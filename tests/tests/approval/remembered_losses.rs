@@ -76,7 +76,7 @@ fn losses_in_a_directory_are_approved_once_and_undo_brings_them_back() {
 fn a_remembered_loss_covers_no_plant_no_other_kind_and_no_other_program() {
     for mode in Mode::all() {
         let desk = desk(mode);
-        for name in ["a", "b", "c", "d", "e"] {
+        for name in ["a", "b", "c", "d", "e", ".git/HEAD", ".git/objects/x", ".git/refs/y"] {
             desk.file(name, "old");
         }
         remember(&desk, "rm a", &scope(&desk, "", &["deleted"], &["rm"]));
@@ -90,11 +90,13 @@ fn a_remembered_loss_covers_no_plant_no_other_kind_and_no_other_program() {
             "sh -c 'rm c'",
             // A file that git runs outside of the sandbox, beside a loss that is covered.
             "mkdir -p .githooks; echo x > .githooks/post-merge; rm c",
+            // A repository, in whole.
+            "rm -r .git",
         ] {
             assert_asked(&desk, line);
         }
         assert!(!desk.path(".githooks").exists(), "{mode:?}");
-        for name in ["c", "d", "e"] {
+        for name in ["c", "d", "e", ".git/HEAD", ".git/refs/y"] {
             assert_eq!(desk.text(name).as_deref(), Some("old"), "{mode:?}: {name}");
         }
     }

@@ -117,7 +117,7 @@ fn an_approval_is_of_exactly_the_effects() {
         assert!(result.success, "{mode:?}: {:?}", result.error);
         let [question] = &asked[..] else { panic!("{asked:?}") };
         assert_eq!(question.review, Review::Effects);
-        assert!(question.scopes.is_empty());
+        assert!(question.scopes.iter().all(|scope| scope == "losses"));
         let mut changes: Vec<_> = question
             .view
             .changes

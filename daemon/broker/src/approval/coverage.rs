@@ -4,6 +4,7 @@
 use super::grants::ApprovalKey;
 use crate::base::preview::Preview;
 use palisade_audit::{CleanText, Hash, LostPath, RequestKey};
+use palisade_plan::evidence::{EarlierEntry, EarlierKind, GitEvidence};
 use palisade_policy::{Commands, Facts, LOSSES_NEED_APPROVAL, Question, is_asked};
 use palisade_protocol::{LossScope, Scope};
 
@@ -27,8 +28,8 @@ pub(crate) struct CommandLosses {
 
 impl CommandLosses {
     /// Collects the losses of a change set. Returns `None` if a scope can not cover it: something
-    /// else needs approval too, undo does not keep what is lost, or a loss is not at a path of the
-    /// change set, as one inside a git repository.
+    /// else needs approval too, undo does not keep what is lost, or a loss is a part of a git
+    /// repository, or a directory too large to be listed.
     pub(crate) fn of(
         preview: &Preview,
         question: &Question,
@@ -62,6 +63,15 @@ impl CommandLosses {
                     return None;
                 }
             }
+        }
+        let is_hidden = |earlier: &EarlierEntry| {
+            let is_unlisted = matches!(earlier.kind, EarlierKind::Tree { .. });
+            (is_unlisted || matches!(earlier.git, GitEvidence::Internal { .. }))
+                && losses.iter().any(|loss| below(&earlier.path.0, &loss.path))
+        };
+        let is_internal = |loss: &Loss| loss.path.split(|byte| *byte == b'/').any(|p| p == b".git");
+        if preview.evidence.earlier.iter().any(is_hidden) || losses.iter().any(is_internal) {
+            return None;
         }
         let programs = match commands {
             Commands::Known(commands) => {

@@ -106,6 +106,8 @@ fn nothing_but_losses_that_undo_keeps_can_be_covered() {
     let much = Finding::new("destructive", Severity::Warning, "changes many entries");
     assert_eq!(with(much), None, "a loss without a path");
     assert!(with(Finding::new("kept", Severity::Notice, "nothing else")).is_some());
+    let whole = vec![found("destructive", "/w/.git")];
+    assert_eq!(losses(vec![deleted("/w/.git")], whole, false), None, "a whole repository");
 }
 
 #[test]

@@ -514,3 +514,16 @@ fn what_an_earlier_build_kept_is_read() {
     assert_eq!(record.left.as_ref().map(Vec::len), Some(1));
     assert_eq!(contents(record), b"the first\n");
 }
+
+#[test]
+fn what_another_daemon_has_deleted_is_deleted() {
+    let place = place();
+    let old = call();
+    place.undos.unlink(&[old.clone()]).unwrap();
+    assert_eq!(place.undos.sweep(Moment::now()).unwrap(), 0);
+    // With the directory, all of its records are gone.
+    fs::remove_dir(place.directory.path()).unwrap();
+    assert_eq!(place.undos.sweep(Moment::now()).unwrap(), 0);
+    assert_eq!(place.again().sweep(Moment::now()).unwrap(), 0);
+    place.undos.unlink(&[old]).unwrap();
+}
