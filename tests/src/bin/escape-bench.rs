@@ -118,7 +118,12 @@ fn answer(words: &[String], program: &Path, attempt: &str, control: &str) -> Str
     let target = attempt.strip_prefix("make-directory ").map(Path::new);
     let said = run(words, program, attempt);
     let made = target.is_some_and(|target| fs::remove_dir(target).is_ok());
-    match (said.as_str(), run(words, program, control).as_str()) {
+    let allowed = run(words, program, control);
+    if let Some(own) = control.strip_prefix("make-directory ") {
+        // The next sandbox makes it again.
+        fs::remove_dir(own).unwrap_or_default();
+    }
+    match (said.as_str(), allowed.as_str()) {
         (_, "") => "does not start".to_owned(),
         (_, other) if other != "ok" => format!("untested ({other})"),
         ("ok", _) if target.is_some() && !made => "own".to_owned(),
