@@ -5,6 +5,7 @@ mod prove;
 use crate::{
     failure::Failure,
     linger,
+    operator::OperatorOptions,
     paint::{self, Paint, Style, harmless},
     print,
     receipt::{self, Detail},
@@ -33,8 +34,8 @@ in it.
 --prove opens a session with each profile instead and tries to escape from it. A line for each
 escape says which layer stopped it and with which answer; an allowed attempt of the same kind must
 succeed. Names that a profile hides or protects are tried too, in separate calls, if the profile is
-built in or found here (--profiles). Approval requests of a running daemon are answered by its
-approvers; those of a private daemon are approved automatically.
+built in or found here (--profiles). The command approves its own calls, and no others: through the
+operator socket of a running daemon. Where this user may not use that socket, approvers are asked.
 
 Exit status: 0 the default profile is enforced, or each profile is proved; 1 the default profile can
 not be enforced and calls are refused, or an escape was not stopped as expected; 125 no daemon.
@@ -54,6 +55,8 @@ pub(crate) struct Doctor {
     prove: bool,
     #[command(flatten)]
     connection: Connection,
+    #[command(flatten)]
+    operator: OperatorOptions,
     /// With --prove: the profiles to try [default: all that you may use]
     #[arg(value_name = "PROFILE", requires = "prove")]
     wanted: Vec<String>,

@@ -78,6 +78,19 @@ pub(crate) async fn connect_or_start(
     Ok((operator, Some(client)))
 }
 
+/// Returns the operator sockets that may belong to the daemon of an agent socket, the likeliest
+/// first. The agent socket is `None` if it is a default one.
+pub(crate) fn sockets(options: &OperatorOptions, agent_socket: Option<&Path>) -> Vec<PathBuf> {
+    let root = rustix::process::geteuid().is_root();
+    let named = std::env::var_os("PALISADE_OPERATOR_SOCKET").filter(|path| !path.is_empty());
+    match agent_socket {
+        Some(path) if options.operator_socket.is_none() && named.is_none() => {
+            vec![path.with_file_name("operator.sock")]
+        }
+        Some(_) | None => places(options, named, std::env::var_os("XDG_RUNTIME_DIR"), root),
+    }
+}
+
 fn places(
     options: &OperatorOptions,
     named: Option<OsString>,

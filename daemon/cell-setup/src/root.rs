@@ -66,6 +66,9 @@ pub(crate) struct CommitTargets {
     pub(crate) trees: Vec<TreePlace>,
 }
 
+/// The files of `/proc` that list keys of the kernel.
+const KEY_LISTS: [&str; 2] = ["/proc/keys", "/proc/key-users"];
+
 /// Builds the session's root and switches to it. If the session has a uid of its own, `users` maps
 /// the files that it owns where it may write.
 pub(crate) fn make(
@@ -109,6 +112,7 @@ pub(crate) fn make(
     }
     make_dev(new.as_fd())?;
     pivot(&new)?;
+    hide_keys()?;
     if users.is_some() {
         mapping::check(&root.workspace.path)?;
     }
@@ -514,6 +518,24 @@ fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("root read-only"))
 }
 
+/// Covers the lists of keys, which describe the user's keys outside, and which users have some. A
+/// device on a mount without devices can not be opened.
+fn hide_keys() -> Result<(), StepFailure> {
+    let null = mounts::resolve(Path::new("/dev/null")).map_err(StepFailure::kernel("/dev/null"))?;
+    for path in KEY_LISTS {
+        let act = || StepFailure::kernel(format!("cover {path}"));
+        let at = match mounts::resolve(Path::new(path)) {
+            Ok(at) => at,
+            // A kernel without keys.
+            Err(Errno::NOENT) => continue,
+            Err(error) => return Err(act()(error.into())),
+        };
+        let cover = mounts::copy(null.as_fd(), READ_ONLY | NO_SUID | NO_DEV | NO_EXEC);
+        mounts::attach(cover.map_err(act())?.as_fd(), at.as_fd(), Path::new("")).map_err(act())?;
+    }
+    Ok(())
+}
+
 /// Gives a runner its own copy of the session's mounts, in which `/proc` shows its own processes.
 /// Returns the main repository, if the workspace was a linked worktree of git when the session began.
 pub(crate) fn own_mounts(repository: Access) -> Result<Option<MainRepository>, StepFailure> {
@@ -533,6 +555,7 @@ pub(crate) fn own_mounts(repository: Access) -> Result<Option<MainRepository>, S
         .map_err(StepFailure::kernel("mount /proc"))?;
     let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
     stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))?;
+    hide_keys()?;
     let main = worktree::recorded()?;
     if let Some(main) = main.as_ref().filter(|_| repository != Access::Write) {
         make_repository_read_only(main)?;

@@ -18,6 +18,7 @@ pub mod parts;
 pub mod plants;
 pub mod record;
 pub mod search;
+pub mod secrets;
 pub mod uids;
 
 mod cover;

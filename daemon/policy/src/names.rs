@@ -13,6 +13,9 @@ use toml::Spanned;
 /// The entry that stands for every name in the table of plants.
 pub(crate) const ALL_PLANTS: &str = "$PLANTS";
 
+/// The entry that stands for every name that usually holds secrets.
+pub(crate) const ALL_SECRETS: &str = "$SECRETS";
+
 /// A name pattern as it is written in a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
@@ -21,7 +24,7 @@ pub(crate) struct NameEntry(pub(crate) String);
 impl TryFrom<String> for NameEntry {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        if text == ALL_PLANTS {
+        if [ALL_PLANTS, ALL_SECRETS].contains(&text.as_str()) {
             return Ok(Self(text));
         }
         Pattern::parse(&text).map_err(|error| error.to_string())?;

@@ -23,13 +23,17 @@ use nix::{
     time::{ClockId, clock_gettime, clock_settime},
     unistd::Pid,
 };
+use rustix::fs::{CWD, RenameFlags};
 use std::{
     fs,
     io::{self, IoSliceMut},
     net::{TcpListener, TcpStream, UdpSocket},
     os::{
         linux::net::SocketAddrExt as _,
-        unix::net::{SocketAddr, UnixStream},
+        unix::{
+            fs::PermissionsExt as _,
+            net::{SocketAddr, UnixStream},
+        },
     },
     path::Path,
     time::Duration,
@@ -69,6 +73,11 @@ fn files(act: &str, about: &str) -> Option<Answer> {
             // A missing file is created only where the session may have files of its own.
             let own = about.ends_with("/palisade-proof");
             answer(fs::OpenOptions::new().append(true).create(own).open(about))
+        }
+        // Without NOCTTY it could become the terminal of this process.
+        "open-terminal" => {
+            let flags = OFlag::O_WRONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            kernel(open(about, flags, Mode::empty()))
         }
         "make-directory" => answer(fs::create_dir(about)),
         "directory" => answer(fs::read_dir(about)),
@@ -134,6 +143,10 @@ fn filtered(act: &str, about: &str) -> Option<Answer> {
             let whiteout = makedev(0, 0);
             kernel(mknod(about, SFlag::S_IFCHR, Mode::S_IRWXU, whiteout))
         }
+        "rename-whiteout" => answer(renamed(about, RenameFlags::WHITEOUT)),
+        "rename-plain" => answer(renamed(about, RenameFlags::empty())),
+        "set-user-id" => answer(with_mode(about, 0o4700)),
+        "set-mode" => answer(with_mode(about, 0o700)),
         "read-memory" => read_memory(),
         "unrandomise" => kernel(personality::set(Persona::ADDR_NO_RANDOMIZE)),
         "persona" => kernel(personality::get()),
@@ -179,6 +192,19 @@ fn make_socket(kind: &str) -> Answer {
         _ => return Answer::Refused(Errno::EINVAL),
     };
     kernel(socket(family, kind, SockFlag::SOCK_CLOEXEC, protocol))
+}
+
+/// Creates a file and renames it.
+fn renamed(path: &str, flags: RenameFlags) -> io::Result<()> {
+    fs::write(path, "palisade\n")?;
+    let other = format!("{path}.renamed");
+    rustix::fs::renameat_with(CWD, path, CWD, other.as_str(), flags).map_err(Into::into)
+}
+
+/// Creates a file and changes its mode.
+fn with_mode(path: &str, mode: u32) -> io::Result<()> {
+    fs::write(path, "palisade\n")?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// Reads this process's own memory, with the call that can read another's.

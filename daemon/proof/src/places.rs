@@ -2,13 +2,17 @@
 //! own. All of them are removed when this value is dropped.
 
 use crate::attempt;
-use rustix::fs::Mode;
+use rustix::{
+    fs::Mode,
+    pty::{OpenptFlags, openpt, ptsname, unlockpt},
+};
 use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder},
     io::{self, Write as _},
     net::TcpListener,
     os::{
+        fd::OwnedFd,
         linux::net::SocketAddrExt as _,
         unix::{
             fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown},
@@ -59,6 +63,7 @@ pub struct OutsideTargets {
     shared: Option<PathBuf>,
     filled: BTreeMap<&'static str, String>,
     _listening: (UnixListener, UnixListener, Option<TcpListener>),
+    _terminal: Option<OwnedFd>,
 }
 
 impl OutsideTargets {
@@ -102,12 +107,22 @@ impl OutsideTargets {
             }
             ProverNetwork::NoNetwork => None,
         };
+        let closed = top.join("workspace/closed");
+        fs::write(&closed, "palisade\n")?;
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000))?;
+        filled.insert("closed", text(&closed)?);
+        // A hardened service has no terminals.
+        let terminal = terminal().ok();
+        if let Some((_, path)) = &terminal {
+            filled.insert("terminal", path.clone());
+        }
         filled.insert("process", attempt::identity()?);
         for kind in ["ipc", "uts", "cgroup"] {
             let name = fs::read_link(format!("/proc/self/ns/{kind}"))?;
             filled.insert(kind, format!("{kind} {}", text(&name)?));
         }
-        Ok(Self { top, shared, filled, _listening: (path, hidden, network) })
+        let _terminal = terminal.map(|(terminal, _)| terminal);
+        Ok(Self { top, shared, filled, _listening: (path, hidden, network), _terminal })
     }
 
     /// Returns the workspace of the session.
@@ -223,6 +238,16 @@ fn text(path: &Path) -> io::Result<String> {
         Some(text) => Ok(text.to_owned()),
         None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the directory's name is no text")),
     }
+}
+
+/// Makes a terminal, and returns its other end and its path.
+fn terminal() -> io::Result<(OwnedFd, String)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let terminal = openpt(flags)?;
+    unlockpt(&terminal)?;
+    let path = ptsname(&terminal, Vec::new())?;
+    let path = path.into_string().map_err(io::Error::other)?;
+    Ok((terminal, path))
 }
 
 /// Returns a number that no other directory of the host has.

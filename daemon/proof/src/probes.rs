@@ -123,7 +123,7 @@ const fn filtered(
 use OutsideOutcome::{Succeeds, Untried};
 
 /// The probes for every profile, by layer.
-pub const PROBES: [Probe; 42] = [
+pub const PROBES: [Probe; 47] = [
     kept(
         "read-beside",
         "read a file beside the workspace",
@@ -187,6 +187,30 @@ pub const PROBES: [Probe; 42] = [
         ("read {shared}", "ENOENT"),
         "append {shared-scratch}/palisade-proof",
         Succeeds,
+    ),
+    kept(
+        "read-closed",
+        "read a file of the workspace that is closed to everybody",
+        Layer::Mount,
+        ("read {closed}", "EACCES"),
+        "read {inside}",
+        Untried,
+    ),
+    kept(
+        "write-terminal",
+        "write to a terminal of the same user outside",
+        Layer::Mount,
+        ("open-terminal {terminal}", "ENOENT"),
+        "read /dev/null",
+        Succeeds,
+    ),
+    kept(
+        "list-keys",
+        "list the keys of the user in the kernel",
+        Layer::Mount,
+        ("read /proc/keys", "EACCES"),
+        "read /proc/self/stat",
+        Untried,
     ),
     kept(
         "reach-socket",
@@ -354,6 +378,20 @@ pub const PROBES: [Probe; 42] = [
         "mknodat",
         "make-device {scratch}/device",
         "make-fifo {scratch}/fifo",
+    ),
+    filtered(
+        "leave-device",
+        "leave a device behind by renaming a file",
+        "renameat2",
+        "rename-whiteout {scratch}/palisade-proof-whiteout",
+        "rename-plain {scratch}/palisade-proof-plain",
+    ),
+    filtered(
+        "lend-rights",
+        "make a file run with its owner's rights",
+        "chmod",
+        "set-user-id {scratch}/palisade-proof-owner",
+        "set-mode {scratch}/palisade-proof-mode",
     ),
     filtered(
         "read-other-memory",

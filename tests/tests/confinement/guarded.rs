@@ -191,6 +191,10 @@ fn sources_that_are_called_so_are_sources() {
 fn a_reader_sees_no_secrets() {
     for mode in Mode::all() {
         let world = repository(mode, &["kept", "tls/public"]);
+        // Copies that editors and people leave.
+        for copy in [".env~", "#.env#", ".env.swp", "tls/.server.key.swp", "tls/server.key.bak"] {
+            fs::write(world.workspace().join(copy), "secret\n").unwrap();
+        }
         let sandbox: Sandbox = world.open_with("readonly");
         let line = "cat .env tls/server.key; cat kept; grep -rl secret . | sort";
         let result = sandbox.bash(line);

@@ -5,7 +5,7 @@ use palisade_client::Open;
 use palisade_policy::{ProfileSet, Scene, explain};
 use palisade_proof::OutcomeTime;
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Booted, Mode, Sandbox, UNITS, World};
+use palisade_tests::{Booted, Daemon, Mode, ORDINARY, Sandbox, UNITS, World, act_as};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -206,6 +206,60 @@ fn what_can_not_be_tried_is_not_proved() {
         let output = prove(&world, &["quiet"]);
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stdout).contains("quiet: not proved: "));
+    }
+}
+
+/// Runs `palisade doctor --prove strict` as a user with a running daemon.
+fn prove_running(world: &World, uid: u32, daemon: &Daemon) -> Output {
+    let run = || {
+        let mut command = world.command("palisade");
+        command.args(["doctor", "--prove", "strict", "--json", "--socket"]).arg(&daemon.socket);
+        command.env("TMPDIR", world.outside()).output().expect("palisade runs")
+    };
+    match rustix::process::geteuid().is_root() {
+        true => act_as(uid, run),
+        false => run(),
+    }
+}
+
+#[test]
+fn a_profile_that_asks_is_proved_with_a_running_daemon() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let daemon = world.daemon();
+        fs::set_permissions(world.outside(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(&daemon.socket, fs::Permissions::from_mode(0o666)).unwrap();
+        let open = |mode| {
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(&daemon.operators, permissions).unwrap();
+        };
+        let proved = |uid: u32| {
+            let output = prove_running(&world, uid, &daemon);
+            let report = report(&output);
+            assert_eq!(output.status.code(), Some(0), "{mode:?} {uid}: {report:#}");
+            let probes = report["profiles"][0]["probes"].as_array().unwrap().len();
+            assert_eq!(probes, known(&world, "strict").len(), "{report:#}");
+        };
+        proved(mode.uid());
+        if mode == Mode::System {
+            // Another user, who is no operator, is told what to do.
+            open(0o600);
+            let output = prove_running(&world, ORDINARY, &daemon);
+            let report = report(&output);
+            assert_eq!(output.status.code(), Some(1), "{report:#}");
+            let error = &report["profiles"][0]["error"];
+            assert_eq!(error["code"], json!("denied"), "{report:#}");
+            let hint = error["hint"].as_str().unwrap();
+            assert!(hint.starts_with("run this command as an operator"), "{hint}");
+            assert!(hint.contains("operator.sock"), "{hint}");
+            // The control: the same user, once the operator socket admits it.
+            open(0o666);
+            proved(ORDINARY);
+        }
+        let logs = fs::read_dir(world.state().join("audit")).unwrap().flatten();
+        let log: String = logs.filter_map(|log| fs::read_to_string(log.path()).ok()).collect();
+        assert!(log.contains("program:palisade-doctor"), "who approved is recorded");
+        world.assert_canary_untouched();
     }
 }
 

@@ -158,12 +158,32 @@ fn keyrings_are_out_of_reach() {
             ("sys:keyctl:0:-3:0:0:0", "EPERM"),
             ("sys:keyctl:0:-4:1:0:0", "EPERM"),
         ]);
+        for list in ["/proc/keys", "/proc/key-users"] {
+            let read = sandbox.bash(&format!("cat {list}"));
+            assert!(read.stderr.contains(&format!("{list}: Permission denied")), "{read:?}");
+            assert!(read.stdout.is_empty(), "{read:?}");
+            assert!(fs::File::open(list).is_ok(), "control: {list} can be read outside");
+        }
         // The control adds to a keyring that ends with its process.
         let control = "sys:add_key:@user:@palisade-control:@x:1:-2".to_owned();
         assert_eq!(world.told_outside(&[control]), ["ok"]);
     });
     let keys = fs::read_to_string("/proc/keys").unwrap_or_default();
     assert!(!keys.contains(&name), "a key came to be");
+}
+
+#[test]
+fn no_signal_tells_when_others_use_a_directory() {
+    // F_NOTIFY, which the kernel answers with a signal for every access.
+    let line = "import fcntl, os, signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+                try: fcntl.fcntl(os.open('/usr/bin', os.O_RDONLY), 1026, 1); print('ok')\n\
+                except OSError as error: print(error.strerror)";
+    let outside = std::process::Command::new("python3").args(["-c", line]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&outside.stdout), "ok\n");
+    each(|_, sandbox| {
+        let inside = sandbox.call("bash", serde_json::json!({"argv": ["python3", "-c", line]}));
+        assert_eq!(inside.stdout, "Operation not permitted\n", "{inside:?}");
+    });
 }
 
 #[test]

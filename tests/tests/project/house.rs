@@ -141,7 +141,7 @@ const SEES: [(&str, &[&str]); 24] = [
 /// broker.
 const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3330),
-    ("daemon/cell-setup/", 4280),
+    ("daemon/cell-setup/", 4320),
     ("daemon/workspace/", 650),
     ("daemon/plan/", 4200),
     ("daemon/channel/", 400),

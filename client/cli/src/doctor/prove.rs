@@ -2,14 +2,15 @@
 
 use super::{Doctor, UNHEALTHY};
 use crate::{
-    approve::own,
+    approve::own::{self, AutoApprover},
     failure::Failure,
+    operator,
     paint::{self, Paint, Style, harmless},
     print,
     profile::{Directories, load},
     run,
 };
-use palisade_client::{Client, Error, ErrorCode, Open, Receipt, Session};
+use palisade_client::{Client, Error, ErrorCode, Open, Operator, Receipt, Session};
 use palisade_options::connect::{self, DaemonChoice};
 use palisade_policy::{Profile, Samples};
 use palisade_proof::{
@@ -36,6 +37,18 @@ const SYSTEM: &str = "/usr";
 enum NameTests {
     Done,
     Skipped,
+}
+
+/// The name under which the command approves its own calls.
+const APPROVER: &str = "program:palisade-doctor";
+
+/// The way to the operator socket of the daemon.
+#[derive(Debug)]
+enum OperatorAccess {
+    /// The connection to a private daemon.
+    Private(Operator),
+    /// The sockets that may belong to the running daemon.
+    Running(Vec<PathBuf>),
 }
 
 /// The outcome for one profile.
@@ -81,16 +94,15 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
     };
     let mut proofs = Vec::new();
     for profile in wanted {
-        let (client, approving) = match connect::find(&doctor.connection).await? {
-            DaemonChoice::Running(client) => (client, None),
+        let (client, access) = match connect::find(&doctor.connection).await? {
+            DaemonChoice::Running(client) => (client, OperatorAccess::Running(sockets(doctor))),
             DaemonChoice::Private(private, _) => {
-                let (client, approving) = own::start(private, "program:palisade-doctor").await?;
-                (client, Some(approving))
+                let (client, operator) = private.with_operator().await?;
+                (client, OperatorAccess::Private(operator))
             }
         };
         let here = here(doctor, &profile);
-        let proof = prove(&client, profile, here.as_ref()).await;
-        drop(approving);
+        let proof = prove(&client, access, profile, here.as_ref()).await;
         let proof = run::end(&client, proof).await?;
         if !doctor.json {
             print::bytes(text(&proof, paint::stdout()).as_bytes())?;
@@ -104,7 +116,12 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
 }
 
 /// Tests one profile, in a directory that is deleted afterwards.
-async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Result<Proof, Failure> {
+async fn prove(
+    client: &Client,
+    access: OperatorAccess,
+    profile: String,
+    here: Option<&Profile>,
+) -> Result<Proof, Failure> {
     let owner =
         match rustix::process::geteuid().is_root() && client.status().await?.mode == SYSTEM_MODE {
             true => Owner::Given(NOBODY),
@@ -129,6 +146,7 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
         Ok(session) => session,
         Err(error) => return untested(profile, error),
     };
+    let approver = approve(access, &session).await;
     let here = here.filter(|here| here.digest() == session.receipt().profile_digest);
     if let Some(here) = here {
         name(&mut places, here, owner).map_err(unmade)?;
@@ -138,8 +156,50 @@ async fn prove(client: &Client, profile: String, here: Option<&Profile>) -> Resu
     let rows = attempt(&session, &program, &mut trial).await;
     match session.close().await.and(rows) {
         Ok(rows) => Ok(Proof { profile, rows, names, untested: None }),
-        Err(error) => untested(profile, error),
+        Err(error) => {
+            let mut proof = untested(profile, error)?;
+            if let (Some(untested), Err(reason)) = (&mut proof.untested, &approver)
+                && untested.code == ErrorCode::Denied
+            {
+                untested.hint = format!(
+                    "run this command as an operator (for the service: root, or group \
+                     palisade-operators), or run `palisade approve` beside it: {reason}"
+                );
+            }
+            Ok(proof)
+        }
     }
+}
+
+/// Returns the operator sockets that may belong to the running daemon.
+fn sockets(doctor: &Doctor) -> Vec<PathBuf> {
+    let variable = std::env::var_os("PALISADE_SOCKET").filter(|path| !path.is_empty());
+    let agent_socket = doctor.connection.socket.clone().or(variable.map(PathBuf::from));
+    operator::sockets(&doctor.operator, agent_socket.as_deref())
+}
+
+/// Approves the calls of the proof's own session, or says why this command may not.
+async fn approve(access: OperatorAccess, session: &Session) -> Result<AutoApprover, String> {
+    let paths = match access {
+        OperatorAccess::Private(operator) => {
+            let approving = own::approve_session(operator, session.id(), APPROVER).await;
+            return approving.map_err(|error| error.to_string());
+        }
+        OperatorAccess::Running(paths) => paths,
+    };
+    let mut first = None;
+    for path in paths {
+        let approving = match Operator::connect(&path).await {
+            Ok(operator) => own::approve_session(operator, session.id(), APPROVER).await,
+            Err(error) => Err(error),
+        };
+        match approving {
+            Ok(approver) => return Ok(approver),
+            // The first reason is about the likeliest socket.
+            Err(error) => first = first.or(Some(error.to_string())),
+        }
+    }
+    Err(first.unwrap_or_default())
 }
 
 /// Returns the entry for a profile that could not be tested, if the daemon said why.

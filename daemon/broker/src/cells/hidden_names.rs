@@ -36,9 +36,10 @@ impl ScanStates {
     fn put(&self, key: ScanKey, kept: OwnedFd) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST && !all.contains_key(&key) {
-            // Any entry will do: dropping it costs one full search.
-            let first = all.keys().next().cloned();
-            first.and_then(|first| all.remove(&first));
+            // A user with many workspaces takes the place of no other user's.
+            let count = |uid: u32| all.keys().filter(|key| key.uid == uid).count();
+            let most = all.keys().max_by_key(|key| count(key.uid)).cloned();
+            most.and_then(|most| all.remove(&most));
         }
         all.insert(key, Arc::new(kept));
     }
@@ -115,5 +116,26 @@ async fn ask(
         }
         (FileReply::Failed(failure), _) => Err(ScanError::Failed(failure)),
         (_, _) => Err(ScanError::Channel),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_with_many_workspaces_keeps_no_other_users_search_from_being_stored() {
+        let states = ScanStates::default();
+        let key = |uid: u32, number: usize| ScanKey {
+            uid,
+            workspace: number.to_string().into_bytes(),
+            profile: String::new(),
+        };
+        let file = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        states.put(key(1, 0), file());
+        (0..MOST * 2).for_each(|number| states.put(key(2, number), file()));
+        assert!(states.get(&key(1, 0)).is_some());
+        assert!(states.get(&key(2, MOST * 2 - 1)).is_some());
+        assert_eq!(states.0.lock().unwrap().len(), MOST);
     }
 }

@@ -6,7 +6,10 @@ use crate::{
     access::WorkspaceAccess,
     document::{Document, invalid},
     entries::Base,
-    names::{ALL_PLANTS, NameEntry, NameListKey, NameLists, PatternList, place, to_lists, union},
+    names::{
+        ALL_PLANTS, ALL_SECRETS, NameEntry, NameListKey, NameLists, PatternList, place, to_lists,
+        union,
+    },
     settings,
     source::{Origin, WithOrigin},
     written,
@@ -14,6 +17,7 @@ use crate::{
 use palisade_plan::{
     names::{Kind, Matcher},
     plants::plant_patterns,
+    secrets::secret_patterns,
 };
 
 /// Returns the inherited lists with the list of a file added.
@@ -28,24 +32,25 @@ pub(super) fn over(
         let why = "is empty, which removes no inherited name";
         return Err(document.wrong(which.key(), why, "name something, or leave it out"));
     }
-    if which == NameListKey::Hide
-        && let Some(entry) = written.entries().find(|entry| entry.get_ref().0 == ALL_PLANTS)
-    {
-        let why = format!(
-            "{ALL_PLANTS} names files that programs outside the sandbox run, which must stay \
-             visible"
-        );
-        return Err(document.wrong_at(
-            entry.span().start,
-            which.key(),
-            why,
+    let (other, why, instead) = match which {
+        NameListKey::Hide => (
+            ALL_PLANTS,
+            "names files that programs outside the sandbox run, which must stay visible",
             "use it in fs.protect",
-        ));
+        ),
+        NameListKey::Protect => {
+            (ALL_SECRETS, "names secrets, which should not be read", "use it in fs.hide")
+        }
+    };
+    if let Some(entry) = written.entries().find(|entry| entry.get_ref().0 == other) {
+        let (at, why) = (entry.span().start, format!("{other} {why}"));
+        return Err(document.wrong_at(at, which.key(), why, instead));
     }
     let said = |entry: &toml::Spanned<NameEntry>| {
         let at = document.origin(entry.span().start);
         let texts = match entry.get_ref().0.as_str() {
             ALL_PLANTS => plant_patterns(),
+            ALL_SECRETS => secret_patterns(),
             text => vec![text.to_owned()],
         };
         texts
