@@ -59,9 +59,10 @@ pub(crate) fn records_of(
     let (mut room, mut is_cut) = (MOST_REPLY, false);
     let own = format!("\"{call_id}\"");
     search(log, &[&own], |record, line| {
-        let is_part = match &record {
-            Record::Connection(connection) => connection.calls.iter().any(|id| *id == call_id),
-            other => other.call_id() == Some(call_id.as_str()),
+        let is_part = if let Record::Connection(connection) = &record {
+            connection.calls.contains(&call_id)
+        } else {
+            record.call_id() == Some(call_id.as_str())
         };
         if !is_part {
             return;

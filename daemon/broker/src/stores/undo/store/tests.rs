@@ -519,7 +519,7 @@ fn what_an_earlier_build_kept_is_read() {
 fn what_another_daemon_has_deleted_is_deleted() {
     let place = place();
     let old = call();
-    place.undos.unlink(&[old.clone()]).unwrap();
+    place.undos.unlink(std::slice::from_ref(&old)).unwrap();
     assert_eq!(place.undos.sweep(Moment::now()).unwrap(), 0);
     // With the directory, all of its records are gone.
     fs::remove_dir(place.directory.path()).unwrap();
