@@ -167,8 +167,8 @@ mod tests {
     fn each_way_of_being_wrong_has_its_own_error() {
         for (bytes, error, code) in [
             (
-                &[7, 31][..],
-                CodecError::UnknownVariant { type_name: "Request", found: 31 },
+                &[7, 33][..],
+                CodecError::UnknownVariant { type_name: "Request", found: 33 },
                 ErrorCode::UnknownRequest,
             ),
             (&[7, 6, 0, 0], CodecError::Trailing(2), ErrorCode::MalformedMessage),
@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(told.code, code);
             assert!(!told.message.is_empty() && !told.hint.is_empty());
         }
-        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_ok());
+        assert!(request(&[7, 2, 1, b'a', 2, b'{', b'}', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_ok());
     }
 
     #[test]
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn only_an_unknown_request_is_called_that() {
-        let error = decode::<ServerMessage>(&[0, 0, 21]).unwrap_err();
-        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 21 });
+        let error = decode::<ServerMessage>(&[0, 0, 23]).unwrap_err();
+        assert_eq!(error, CodecError::UnknownVariant { type_name: "Reply", found: 23 });
         assert_eq!(error.to_wire().code, ErrorCode::MalformedMessage);
         let error = WireError::new(ErrorCode::Internal, "m", "h");
         let reply = ServerMessage::Reply { id: None, reply: Reply::Error(error) };

@@ -307,7 +307,8 @@ mod tests {
             "the methods are hello, open, call, input, cancel, close, ping, output, tools, status, \
              register, answer, withdraw, pending, grants, revoke, subscribe, abort, \
              provide, unprovide, invoke_progress, invoke_output, invoke_result, \
-             resume, batch, jobs, overview, kill, forget, undo_records, connections"
+             resume, batch, jobs, overview, kill, forget, undo_records, connections, \
+             scope_history, records"
         );
     }
 

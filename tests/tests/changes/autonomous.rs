@@ -64,6 +64,34 @@ fn what_undo_can_not_keep_is_denied() {
     }
 }
 
+/// A record needs more room than what it keeps. A file that fits without that is not lost either.
+#[test]
+fn what_undo_can_only_just_not_keep_is_denied_or_comes_back() {
+    for mode in Mode::all() {
+        let world = world(mode);
+        let little = "version = 1\ndescription = \"x\"\nextends = \"autonomous\"\n\
+                      [limits]\nundo = \"64 KiB\"\n";
+        world.add_profile("little", little);
+        let large = world.workspace().join("large");
+        let sandbox = world.open_with("little");
+        let (mut kept, mut refused) = (0, 0);
+        for size in (52_000..=68_000).step_by(2_000) {
+            fs::write(&large, vec![b'x'; size]).unwrap();
+            world.give(&large);
+            let done = sandbox.call("bash", json!({"command": "rm large"}));
+            if done.success {
+                kept += 1;
+                let call = done.undo.unwrap_or_else(|| panic!("{mode:?} {size}: no undo"));
+                assert!(sandbox.call("undo", json!({ "call_id": call })).success, "{size}");
+            } else {
+                refused += 1;
+            }
+            assert_eq!(fs::metadata(&large).unwrap().len(), size as u64, "{mode:?}");
+        }
+        assert!(kept > 0 && refused > 0, "{mode:?}: {kept} kept, {refused} refused");
+    }
+}
+
 #[test]
 fn plants_are_denied() {
     for mode in Mode::all() {

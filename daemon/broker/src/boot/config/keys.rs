@@ -54,7 +54,8 @@ section! {
         /// the socket of a service that starts [egress rooms](network.md)
         egress_socket: PathBuf as AbsolutePath, "none: the daemon starts them", AtStart;
         /// the HTTP proxy of this network, `"HOST:PORT"`, through which egress rooms [connect to
-        /// other hosts](network.md#a-proxy-between-this-host-and-the-internet)
+        /// other hosts](network.md#a-proxy-between-this-host-and-the-internet); with TLS and a
+        /// password too
         egress_proxy: UpstreamProxy, "none: they connect by themselves", AtStart;
         /// the directory with a file for each [credential](network.md#credentials) of a profile,
         /// for egress rooms that the daemon starts
@@ -180,7 +181,8 @@ section! {
     /// The section `[metrics]`.
     "metrics." pub(crate) struct MetricsSection, written as MetricsText {
         /// where scrapes are answered: `"unix:/PATH"`, open to the same users as the operator
-        /// socket, or a loopback address such as `"127.0.0.1:9464"`
+        /// socket, or a loopback address such as `"127.0.0.1:9464"`. Not in the service, whose
+        /// sockets systemd opens: it refuses the key and names [the unit](#monitoring) to enable
         listen: Address, "nowhere", AtStart;
     }
 }

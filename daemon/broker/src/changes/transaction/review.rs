@@ -6,6 +6,7 @@ use super::{
     describe,
     ending::{denied, discarded, failed, noted, refused, rendered},
     part::{is_covered, is_part, left_out, not_committed},
+    settle::{CommitError, undo_record},
     unsettled::UnsettledCall,
 };
 use crate::{
@@ -238,11 +239,19 @@ impl UnsettledCall {
         leave: &ChangeClearance,
     ) -> Result<CommitResult, CallError> {
         let _commit = self.lock_commits().await?;
-        let (task, held) = self.hold(without, UndoRetention::ForUndo, conflicts).await?;
-        // Another call may have come to rely on what this one removes.
-        if !is_covered(&facts(self, &held.preview, changes.undo), &changes.facts) {
-            return Err(CallError::Stale("the loss has grown".to_owned()));
+        let mut kept = UndoRetention::ForUndo;
+        loop {
+            let (task, held) = self.hold(without, kept, conflicts).await?;
+            // Another call may have come to rely on what this one removes, or undo can not keep
+            // what it could when it was shown.
+            if !is_covered(&facts(self, &held.preview, undo_record(&task)), &changes.facts) {
+                return Err(CallError::Stale("the loss has grown".to_owned()));
+            }
+            match self.commit(&task, held, leave).await {
+                Ok(done) => return Ok(done),
+                Err(CommitError::NotKept) => kept = UndoRetention::Not,
+                Err(CommitError::Failed(error)) => return Err(error),
+            }
         }
-        self.commit(task, held, leave).await
     }
 }

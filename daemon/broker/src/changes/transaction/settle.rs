@@ -103,6 +103,13 @@ enum SettleResult {
     Contested(CallError),
 }
 
+/// The reason why prepared changes were not committed.
+pub(super) enum CommitError {
+    /// Undo can not keep what they replace, as they were judged to be kept.
+    NotKept,
+    Failed(CallError),
+}
+
 impl UnsettledCall {
     /// Runs the program. Meanwhile the session's next transaction is prepared.
     pub(crate) async fn run(&mut self, program: Program, deadline: Deadline) -> Outcome {
@@ -132,30 +139,39 @@ impl UnsettledCall {
             Ok(commit) => commit,
             Err(error) => return SettleResult::Failed(error, Vec::new()),
         };
-        let (task, held) = match self.hold(&[], UndoRetention::ForUndo, Conflicts::Refused).await {
-            Ok(held) => held,
-            Err(error) if is_conflict(&error) => return SettleResult::Contested(error),
-            Err(error) => return SettleResult::Failed(error, Vec::new()),
-        };
-        if held.preview.effects.is_empty() {
-            return SettleResult::Nothing;
-        }
-        match self.judge(&facts(self, &held.preview, undo_record(&task))) {
-            Judgement::Ask(_) if self.review == EffectsReview::Required => {
-                SettleResult::Asks(undo_record(&task))
+        let mut kept = UndoRetention::ForUndo;
+        loop {
+            let (task, held) = match self.hold(&[], kept, Conflicts::Refused).await {
+                Ok(held) => held,
+                Err(error) if is_conflict(&error) => return SettleResult::Contested(error),
+                Err(error) => return SettleResult::Failed(error, Vec::new()),
+            };
+            if held.preview.effects.is_empty() {
+                return SettleResult::Nothing;
             }
-            Judgement::Allow(_) | Judgement::Ask(_) => {
-                let leave = ChangeClearance::Shown(held.preview.digest);
-                let effects = held.preview.effects.clone();
-                match self.commit(task, held, &leave).await {
-                    Ok(done) => SettleResult::Done(done),
-                    Err(error) if is_conflict(&error) => SettleResult::Contested(error),
-                    Err(error) => SettleResult::Failed(error, effects),
+            match self.judge(&facts(self, &held.preview, undo_record(&task))) {
+                Judgement::Ask(_) if self.review == EffectsReview::Required => {
+                    return SettleResult::Asks(undo_record(&task));
                 }
-            }
-            Judgement::Deny(refusal) => {
-                let changes = ChangeSet::new(self, held.preview, undo_record(&task));
-                SettleResult::Denied(Box::new(changes), Box::new(refusal))
+                Judgement::Allow(_) | Judgement::Ask(_) => {
+                    let leave = ChangeClearance::Shown(held.preview.digest);
+                    let effects = held.preview.effects.clone();
+                    match self.commit(&task, held, &leave).await {
+                        Ok(done) => return SettleResult::Done(done),
+                        // It is judged again, as what can not be undone.
+                        Err(CommitError::NotKept) => kept = UndoRetention::Not,
+                        Err(CommitError::Failed(error)) if is_conflict(&error) => {
+                            return SettleResult::Contested(error);
+                        }
+                        Err(CommitError::Failed(error)) => {
+                            return SettleResult::Failed(error, effects);
+                        }
+                    }
+                }
+                Judgement::Deny(refusal) => {
+                    let changes = ChangeSet::new(self, held.preview, undo_record(&task));
+                    return SettleResult::Denied(Box::new(changes), Box::new(refusal));
+                }
             }
         }
     }
@@ -192,21 +208,15 @@ impl UnsettledCall {
     /// Commits what is prepared, if `leave` allows exactly that.
     pub(super) async fn commit(
         &self,
-        task: ChangeTask,
+        task: &ChangeTask,
         held: PreparedChange,
         leave: &ChangeClearance,
-    ) -> Result<CommitResult, CallError> {
-        let deadline = Deadline::after(SETTLE);
-        match held.commit(&task, leave, &self.context, deadline).await {
-            Err(error) if task.is_kept() && exceeds_undo_limit(&error) => {
-                let ChangeTask::Settle { without, conflicts, .. } = &task else {
-                    return Err(error);
-                };
-                let (task, held) = self.hold(without, UndoRetention::Not, *conflicts).await?;
-                held.commit(&task, leave, &self.context, deadline).await
-            }
-            done => done,
-        }
+    ) -> Result<CommitResult, CommitError> {
+        let done = held.commit(task, leave, &self.context, Deadline::after(SETTLE)).await;
+        done.map_err(|error| match error {
+            error if task.is_kept() && exceeds_undo_limit(&error) => CommitError::NotKept,
+            error => CommitError::Failed(error),
+        })
     }
 
     pub(super) fn judge(&self, facts: &Facts) -> Judgement {
@@ -249,7 +259,7 @@ impl UnsettledCall {
 }
 
 /// Returns whether the content that a change replaces is stored for undo.
-const fn undo_record(task: &ChangeTask) -> UndoRecord {
+pub(super) const fn undo_record(task: &ChangeTask) -> UndoRecord {
     if task.is_kept() { UndoRecord::Kept } else { UndoRecord::Unavailable }
 }
 
