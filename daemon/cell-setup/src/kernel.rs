@@ -122,7 +122,7 @@ impl ChildStack {
     /// The kernel's error (`EAGAIN` at the limit of processes).
     pub(crate) unsafe fn start<F: FnMut() -> i32>(&mut self, act: &mut F) -> io::Result<i32> {
         // SAFETY: as the caller promises, and the child needs little of the stack for that.
-        unsafe { self.clone(libc::CLONE_FS, act) }
+        unsafe { self.clone(libc::CLONE_FS | libc::SIGCHLD, act) }
     }
 
     /// Runs `act` in a child, and waits until it has ended. The child shares this process's memory
@@ -133,7 +133,7 @@ impl ChildStack {
     /// The kernel's error (`EINVAL` if this process has more than one thread), or the status of a
     /// child that did not exit with 0.
     pub(crate) fn run_apart<F: FnMut()>(&mut self, act: &mut F) -> io::Result<()> {
-        use nix::sys::wait::{WaitStatus, waitpid};
+        use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
         // It changes nothing, and fails if there is another thread, which would run beside the
         // child.
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_THREAD)?;
@@ -144,14 +144,17 @@ impl ChildStack {
         // SAFETY: the child shares memory and descriptors with this process, whose only thread waits
         // for it. So it may do what that thread may.
         let pid = unsafe { self.clone(libc::CLONE_FILES, &mut child) }?;
-        let ended = waitpid(nix::unistd::Pid::from_raw(pid), None)?;
+        // Its end is no signal: whoever started this process may have SIGCHLD ignored, and the
+        // kernel would throw the status away.
+        let ended = waitpid(nix::unistd::Pid::from_raw(pid), Some(WaitPidFlag::__WALL))?;
         if matches!(ended, WaitStatus::Exited(_, 0)) {
             return Ok(());
         }
         Err(io::Error::other(format!("the child ended: {ended:?}")))
     }
 
-    /// Starts a child that shares this process's memory, and whatever the flags in `more` name.
+    /// Starts a child that shares this process's memory, and whatever the flags in `more` name; the
+    /// signal of its end is among them.
     /// Waits until it has executed a program or ended.
     ///
     /// # Safety
@@ -168,7 +171,7 @@ impl ChildStack {
             let act = unsafe { &mut *act.cast::<F>() };
             act()
         }
-        let flags = more | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let flags = more | libc::CLONE_VM | libc::CLONE_VFORK;
         let top = self.top();
         // SAFETY: the child runs on a stack of its own, aligned to a page, that nobody else uses
         // while it does: CLONE_VFORK holds this thread until the child has executed or ended. An

@@ -118,8 +118,10 @@ fn ntfy_asks_by_buttons() {
         let server = serve(move |mut heard| match heard.path.as_str() {
             "/builds-answers/json" => {
                 let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"event\":\"open\"}\n";
+                // Before the program can send its message, the stream is there for the answer.
+                let mut place = waiting.lock().unwrap();
                 heard.stream.write_all(head.as_bytes()).unwrap();
-                *waiting.lock().unwrap() = Some(heard.stream);
+                *place = Some(heard.stream);
             }
             _ => {
                 let message: Value = serde_json::from_str(&heard.body).unwrap();

@@ -30,7 +30,10 @@ pub(crate) struct Office {
 impl Office {
     pub(crate) fn new(mode: Mode, handlers: &str) -> Self {
         let world = World::new(mode);
-        let text = profile_with(&[("[tools]\n", &format!("[handlers]\n{handlers}\n\n[tools]\n"))]);
+        let text = profile_with(&[
+            ("[tools]\n", &format!("[handlers]\n{handlers}\n\n[tools]\n")),
+            ("\nms = 86_400_000\n", "\nms = 0\n"),
+        ]);
         world.add_profile("asking", &text);
         let daemon = world.daemon();
         let open = Open::new(world.workspace()).profile("asking");
