@@ -46,7 +46,7 @@ fn stage() -> &'static Path {
             let stage = Place::new();
             let test = std::env::current_exe().expect("the test has a path");
             let built = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
-            for name in BINARIES {
+            for name in BINARIES.into_iter().chain(["builder"]) {
                 let from = built.join(name);
                 assert!(from.exists(), "{} is not built: cargo build --workspace", from.display());
                 fs::copy(&from, stage.path().join(name)).expect("copy a binary");
@@ -56,7 +56,7 @@ fn stage() -> &'static Path {
         .path()
 }
 
-/// Returns the path of one of the project's binaries, or of `probe`.
+/// Returns the path of one of the project's binaries, of `probe`, or of `builder`.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
     stage().join(name)

@@ -34,6 +34,7 @@ const SOURCES: [(&str, &str); 46] = [
     ("docs/approvals.md", include_str!("../../../docs/approvals.md")),
     ("docs/architecture.md", include_str!("../../../docs/architecture.md")),
     ("docs/performance.md", include_str!("../../../docs/performance.md")),
+    ("docs/escape-bench.md", include_str!("../../../docs/escape-bench.md")),
     ("docs/glossary.md", include_str!("../../../docs/glossary.md")),
     ("docs/network.md", include_str!("../../../docs/network.md")),
     ("docs/losses.md", include_str!("../../../docs/losses.md")),
