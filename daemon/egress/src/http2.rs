@@ -5,7 +5,7 @@ use crate::{
     http::{self, AnswerBody},
     limits::{Limits, MAX_HEAD},
 };
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::{
     HeaderMap, Method, Request, Response, Uri, Version,
     body::Incoming,
@@ -38,6 +38,9 @@ const MAX_UNSENT: usize = 64 * 1024;
 /// Requests that a program may give up before they are answered, on one connection. Each of them costs
 /// a question to the broker and perhaps a connection, and the program nothing.
 const MAX_ABANDONED: usize = 100;
+
+/// Most bytes of a refused request that are read before it is answered.
+const MAX_DISCARDED: usize = 1024 * 1024;
 
 /// The bound for the heads of messages. hyper counts 32 bytes more for each header.
 const HEAD: u32 = {
@@ -155,6 +158,26 @@ pub(crate) fn readdress<B>(request: &mut Request<B>, target: &Target) -> Result<
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     Ok(())
+}
+
+/// Reads the rest of a refused request, up to a bound. A program that still sends would have its stream
+/// reset, and would see that instead of the refusal.
+pub(crate) async fn discard(request: Request<Incoming>, limits: &Limits) {
+    if request.version() != Version::HTTP_2 {
+        return;
+    }
+    let (mut body, mut left) = (request.into_body(), MAX_DISCARDED);
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let size = frame.data_ref().map_or(0, |data| data.len());
+            match left.checked_sub(size) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    // A program that is slow has its stream reset.
+    drop(timeout(limits.handshake, reading).await);
 }
 
 /// Puts the parts of a cookie together, which HTTP/2 may have apart and HTTP/1.1 may not.

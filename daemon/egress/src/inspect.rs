@@ -169,35 +169,36 @@ struct InspectedHost {
 
 impl InspectedHost {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let asked = match self.read(&request) {
-            Ok(asked) => asked,
-            Err((status, reason)) => {
-                self.session.refuse(Some(self.target.clone()), reason.clone(), Some(&self.place));
-                return http::refusal(status, &reason);
-            }
-        };
-        let credential = match self.session.credentials.of(&self.target) {
-            Ok(credential) => credential,
-            Err(reason) => {
-                self.session.refuse(Some(self.target.clone()), reason.clone(), Some(&self.place));
-                return http::refusal(StatusCode::BAD_GATEWAY, &reason);
-            }
-        };
-        let own = credential.as_ref().map(|(own, placeholder)| (own, *placeholder));
         let session = &self.session;
-        if let Some(why) = session.refuse_misplaced(&self.target, &request, own, &self.place) {
-            return http::refusal(StatusCode::FORBIDDEN, &why);
-        }
-        let Some(place) = self.request_place().await else {
-            return http::refusal(StatusCode::SERVICE_UNAVAILABLE, "the session has ended");
+        let refuse = |status, reason: &str| {
+            session.refuse(Some(self.target.clone()), reason.to_owned(), Some(&self.place));
+            http::refusal(status, reason)
         };
-        let open = match self.session.ask_request(self.target.clone(), asked, &place).await {
-            Ok(permit) => permit.dial().await,
-            Err(error) => Err(error),
+        let judged = async {
+            let asked = self.read(&request).map_err(|(status, reason)| refuse(status, &reason))?;
+            let credential = session.credentials.of(&self.target);
+            let credential =
+                credential.map_err(|reason| refuse(StatusCode::BAD_GATEWAY, &reason))?;
+            let own = credential.as_ref().map(|(own, placeholder)| (own, *placeholder));
+            if let Some(why) = session.refuse_misplaced(&self.target, &request, own, &self.place) {
+                return Err(http::refusal(StatusCode::FORBIDDEN, &why));
+            }
+            let Some(place) = self.request_place().await else {
+                let why = "the session has ended";
+                return Err(http::refusal(StatusCode::SERVICE_UNAVAILABLE, why));
+            };
+            let open = match session.ask_request(self.target.clone(), asked, &place).await {
+                Ok(permit) => permit.dial().await,
+                Err(error) => Err(error),
+            };
+            open.map(|open| (open, credential)).map_err(|error| http::not_opened(&error))
         };
-        match open {
-            Ok(open) => self.forward(open, request, credential).await,
-            Err(error) => http::not_opened(&error),
+        match judged.await {
+            Ok((open, credential)) => self.forward(open, request, credential).await,
+            Err(refusal) => {
+                http2::discard(request, &session.limits).await;
+                refusal
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The sources of the package besides programs and units.
-const SOURCES: [(&str, &str); 46] = [
+const SOURCES: [(&str, &str); 47] = [
     ("systemd/palisade-sh", include_str!("../../../systemd/palisade-sh")),
     ("systemd/package", include_str!("../../../systemd/package")),
     ("systemd/manual", include_str!("../../../systemd/manual")),
