@@ -133,7 +133,7 @@ fn why_works_for_the_user_whose_call_a_daemon_ran_without_reading_its_log() {
     world.give(&left_out);
     world.add_profile("team", &team(""));
     let daemon = world.daemon();
-    let state = world.workspace().join("state");
+    let state = world.outside().join("state");
     let palisade = |socket: &Path, words: &[&str]| {
         world.mode.act(|| {
             let mut command = prepared(&world, "palisade");
