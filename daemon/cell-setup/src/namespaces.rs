@@ -1,14 +1,10 @@
 //! Creates and enters namespaces. Runs in the cell, while it has privilege.
 
-use crate::{
-    failure::StepFailure,
-    kernel::{self, ChildStack},
-};
-use caps::{CapSet, Capability};
+use crate::{failure::StepFailure, kernel};
 use nix::sched::{CloneFlags, setns, unshare};
 use palisade_plan::Namespace;
 use rustix::fs::{Mode, OFlags};
-use std::{io, os::fd::OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// The host name inside the session's UTS namespace.
 const HOST_NAME: &str = "palisade";
@@ -37,10 +33,6 @@ const fn file(namespace: Namespace) -> &'static str {
 
 /// Creates one namespace and sets up what it needs.
 pub(crate) fn make_one(namespace: Namespace) -> Result<(), StepFailure> {
-    let may_configure = || caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN);
-    if namespace == Namespace::Network && !may_configure().map_err(capability)? {
-        return make_network_apart();
-    }
     unshare(flag(namespace)).map_err(StepFailure::kernel(format!("unshare {namespace:?}")))?;
     match namespace {
         Namespace::Uts => {
@@ -50,33 +42,6 @@ pub(crate) fn make_one(namespace: Namespace) -> Result<(), StepFailure> {
         // The loopback interface stays down until `loopback` is called.
         Namespace::Network | Namespace::Pid | Namespace::Ipc | Namespace::Cgroup => Ok(()),
     }
-}
-
-/// Creates and enters a network namespace that belongs to a new user namespace. This process, as the
-/// owner of that user namespace, may configure the network as long as it is root. It needs no
-/// capability over other networks for that. The session's user is another, and may not.
-fn make_network_apart() -> Result<(), StepFailure> {
-    let mut made = None;
-    let mut act = || {
-        let both = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
-        let unshared = unshare(both).map_err(io::Error::from);
-        made = Some(unshared.and_then(|()| {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            Ok(rustix::fs::open(file(Namespace::Network), flags, Mode::empty())?)
-        }));
-    };
-    ChildStack::new()
-        .and_then(|mut stack| stack.run_apart(&mut act))
-        .map_err(StepFailure::kernel("start what makes the network"))?;
-    let Some(made) = made else {
-        return Err(StepFailure::NotInForce("the network was not made".into()));
-    };
-    let made = made.map_err(StepFailure::kernel("unshare Network in a user namespace"))?;
-    setns(made, CloneFlags::CLONE_NEWNET).map_err(StepFailure::kernel("enter the network"))
-}
-
-fn capability(error: caps::errors::CapsError) -> StepFailure {
-    StepFailure::NotInForce(format!("capabilities over the network: {error}"))
 }
 
 /// Brings up the loopback interface of the network namespace that was created.

@@ -7,7 +7,7 @@ use palisade_plan::{Found, MountRights};
 use std::io;
 
 /// The capabilities that the launcher and the first steps of a cell need, each with its reason.
-pub(crate) const NEEDED: [Capability; 7] = [
+pub(crate) const NEEDED: [Capability; 9] = [
     // Creating namespaces and mounts.
     Capability::CAP_SYS_ADMIN,
     // Entering another mount namespace.
@@ -18,6 +18,10 @@ pub(crate) const NEEDED: [Capability; 7] = [
     Capability::CAP_SETGID,
     // Emptying the bounding set and locking the securebits.
     Capability::CAP_SETPCAP,
+    // Bringing up the loopback of a new network namespace.
+    Capability::CAP_NET_ADMIN,
+    // Listening on ports below 1024 of a new network namespace, for names and for web servers.
+    Capability::CAP_NET_BIND_SERVICE,
     // Ending cells, which run as other users.
     Capability::CAP_KILL,
     // Finding the owner of a workspace that root asked for.
@@ -33,18 +37,10 @@ const WELCOME: [Capability; 2] = [
     Capability::CAP_SETFCAP,
 ];
 
-/// Capabilities that only an ordinary user's launcher keeps, in a user namespace without any other
-/// user.
-const OF_OWN_NAMESPACE: [Capability; 3] = [
-    // For the directory in which overlayfs works on a transaction, which nobody may enter, not even
-    // its owner.
-    Capability::CAP_DAC_OVERRIDE,
-    // Bringing up the loopback of a new network namespace. The system's cells make that namespace in
-    // a user namespace of their own instead.
-    Capability::CAP_NET_ADMIN,
-    // Listening on its ports below 1024, for names and for web servers.
-    Capability::CAP_NET_BIND_SERVICE,
-];
+/// A capability that only an ordinary user's launcher keeps, in a user namespace without any other
+/// user. It is needed for the directory in which overlayfs works on a transaction, which nobody may
+/// enter, not even its owner.
+const OVER_OWN_FILES: Capability = Capability::CAP_DAC_OVERRIDE;
 
 /// The command line's claim whose launcher this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,8 +162,7 @@ fn enter_user_namespace() -> Result<(), String> {
 /// launcher is not root.
 fn keep_only_needed(privileged: bool) -> Result<(), PrivilegeError> {
     let mut needed: CapsHashSet = NEEDED.into_iter().collect();
-    let own = if privileged { &[][..] } else { &OF_OWN_NAMESPACE };
-    for welcome in WELCOME.iter().chain(own).copied() {
+    for welcome in WELCOME.into_iter().chain((!privileged).then_some(OVER_OWN_FILES)) {
         if caps::has_cap(None, CapSet::Permitted, welcome)? {
             needed.insert(welcome);
         }

@@ -20,8 +20,9 @@ const BROKER: &str = "palisaded.service";
 const LAUNCHER: &str = "palisade-launcher.service";
 const NONE: &str = "0000000000000000";
 const SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
-/// DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, SYS_CHROOT, SYS_ADMIN.
-const LAUNCHERS: u64 = 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 18 | 1 << 21;
+/// DAC_READ_SEARCH, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_CHROOT, SYS_ADMIN.
+const LAUNCHERS: u64 =
+    1 << 2 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 18 | 1 << 21;
 
 /// An ordinary user's daemon that the service manager's helper starts with a socket.
 struct Activated {
