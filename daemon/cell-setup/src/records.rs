@@ -19,9 +19,7 @@ const TYPES: [u16; 4] = [1305, 1326, 1423, 1424];
 /// The multicast group that receives all records.
 const READ_LOG: u32 = 1;
 
-/// The size of the receive buffer: some ten thousand records. Without a capability over networks the
-/// kernel gives no more than `net.core.rmem_max`, with which it is some hundreds. What does not fit is
-/// lost, and the broker is told so.
+/// The size of the receive buffer: some ten thousand records.
 const BUFFER: usize = 4 << 20;
 
 /// Opens a socket that receives the records.
@@ -31,7 +29,7 @@ pub(crate) fn listen() -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, audit)?;
     // Before binding, so that no other record is ever queued.
     kernel::socket_filter(socket.as_fd(), &mut filter())?;
-    setsockopt(&socket, sockopt::RcvBuf, &BUFFER)?;
+    setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
     bind(socket.as_raw_fd(), &NetlinkAddr::new(0, READ_LOG))?;
     Ok(socket)
 }

@@ -78,17 +78,18 @@ fn says_what_keeps_it_from_making_namespaces(booted: &Booted) {
         assert!(!booted.ok(&["ls", "/srv/disk/alice/work"]).contains("forbidden"), "{said}");
     };
     let line = "--workspace /srv/disk/alice/work -- 'touch forbidden'";
-    // A session's network takes a user namespace, which a unit can forbid.
+    // Uids of their own take a user namespace, which a unit can forbid.
     let less = "RestrictNamespaces=\\nRestrictNamespaces=cgroup ipc mnt net pid uts";
     with(&format!("printf '[Service]\\n{less}\\n' >{directory}/less.conf"));
-    let filter = "a system call filter is in force: RestrictNamespaces= of the unit must allow ";
-    let wanted = format!("{filter}cgroup, ipc, mnt, net, pid, user and uts");
-    refused(booted.through("alice", line), &["the profile requires network, ", &wanted]);
+    let user = "make a user namespace (a unit's RestrictNamespaces= has to allow `user`)";
+    refused(booted.through("alice", line), &["step \"mapping\" of the cell failed: ", user]);
     let none = format!(
         "rm /etc/palisade/palisaded.toml {directory}/uids.conf
          printf '[Service]\\nRestrictNamespaces=yes\\n' >{directory}/less.conf"
     );
     with(&none);
+    let filter = "a system call filter is in force: RestrictNamespaces= of the unit must allow ";
+    let wanted = format!("{filter}cgroup, ipc, mnt, net, pid, user and uts");
     refused(booted.through("alice", line), &["the profile requires mount, ", &wanted]);
     let doctor = booted.line_of("alice", "palisade doctor").output().expect("nsenter");
     let doctor = text(&doctor.stdout);
