@@ -153,9 +153,8 @@ impl ChildStack {
         Err(io::Error::other(format!("the child ended: {ended:?}")))
     }
 
-    /// Starts a child that shares this process's memory, and whatever the flags in `more` name; the
-    /// signal of its end is among them.
-    /// Waits until it has executed a program or ended.
+    /// Starts a child that shares this process's memory, and whatever the flags in `more` name, which
+    /// has the signal of its end. Waits until it has executed a program or ended.
     ///
     /// # Safety
     /// `act` can run in the child beside every other thread of this process, without descriptors in
