@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The sources of the package besides programs and units.
-const SOURCES: [(&str, &str); 47] = [
+const SOURCES: [(&str, &str); 48] = [
     ("systemd/palisade-sh", include_str!("../../../systemd/palisade-sh")),
     ("systemd/package", include_str!("../../../systemd/package")),
     ("systemd/manual", include_str!("../../../systemd/manual")),
@@ -46,6 +46,10 @@ const SOURCES: [(&str, &str); 47] = [
     ("docs/proof.md", include_str!("../../../docs/proof.md")),
     ("docs/python.md", include_str!("../../../docs/python.md")),
     ("docs/transactions.md", include_str!("../../../docs/transactions.md")),
+    (
+        "systemd/apparmor/palisade-launcher",
+        include_str!("../../../systemd/apparmor/palisade-launcher"),
+    ),
     ("systemd/user/palisaded.service", include_str!("../../../systemd/user/palisaded.service")),
     (
         "systemd/monitoring/palisade.rules.yml",
