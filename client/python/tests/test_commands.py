@@ -117,6 +117,20 @@ class Commands(place.Test):
             self.assertTrue(task.cancelled())
             await place.settled(lambda: not place.running(ours))
             self.assertEqual((await session.exec("echo on")).stdout, b"on\n")
+            # A call is what a task runs, as a coroutine is.
+            task = asyncio.create_task(session.bash(["sleep", ours], timeout=LONG))
+            await place.settled(lambda: len(place.running(ours)) == 1)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            await place.settled(lambda: not place.running(ours))
+            task = asyncio.create_task(session.bash("echo task"))
+            self.assertEqual((await task).output, "task\n")
+            never = asyncio.create_task(session.bash(["sleep", ours], timeout=LONG))
+            never.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await never
+            self.assertEqual(place.running(ours), [])
             # The call itself can still be asked what became of it.
             call = await session.bash(["sleep", ours], timeout=LONG).start()
             with self.assertRaises(asyncio.TimeoutError):

@@ -33,6 +33,15 @@ class Models(place.Test):
             answer = await session.dispatch(block)
             self.assertEqual((answer["tool_use_id"], answer["is_error"]), ("t1", True))
             self.assertIn("Error (not_found): ", answer["content"])
+            item = {
+                "type": "function_call",
+                "id": "fc_1",
+                "call_id": "call_2",
+                "name": "grep",
+                "arguments": '{"pattern": "nowhere"}',
+            }
+            expected = {"type": "function_call_output", "call_id": "call_2", "output": "[no match]"}
+            self.assertEqual(await session.dispatch(item), expected)
             for name, arguments in (
                 ("bash", "{no json"),
                 ("bash", "[]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncIterator, Coroutine, Generator
 from typing import Any
 
 from .errors import Error
@@ -12,8 +12,8 @@ from .link import Link, Pending, Sink, Stream
 from .results import Chunk, Result
 
 
-class Call(Awaitable[Result]):
-    """A call. It is made when it is awaited, iterated or started.
+class Call(Coroutine[Any, Any, Result]):
+    """A call. It is made when it is awaited, iterated or started. A task can be made of it.
 
     `await call` returns its `Result`, whatever happened. `async for chunk in call` yields its
     output while it runs; then `call.result` has the result. If the waiting task is cancelled, or
@@ -30,6 +30,8 @@ class Call(Awaitable[Result]):
         self._pending: Pending | None = None
         self._feeder: asyncio.Task[None] | None = None
         self._result: Result | None = None
+        #: What a task runs that was made of this call.
+        self._task_body: Coroutine[Any, Any, Result] | None = None
 
     @classmethod
     def resumed(cls, link: Link, pending: Pending) -> Call:
@@ -40,6 +42,22 @@ class Call(Awaitable[Result]):
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._finish().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._body().send(value)
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+        body = self._body()
+        return body.throw(typ) if val is None and tb is None else body.throw(typ, val, tb)
+
+    def close(self) -> None:
+        if self._task_body is not None:
+            self._task_body.close()
+
+    def _body(self) -> Coroutine[Any, Any, Result]:
+        if self._task_body is None:
+            self._task_body = self._finish()
+        return self._task_body
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         return self._chunks()

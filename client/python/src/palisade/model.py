@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from . import decode
 from .errors import ArgumentsError
@@ -27,6 +27,9 @@ _DROPPED = (
 )
 
 Schema = dict[str, Any]
+
+#: The API whose words a tool call has: OpenAI's chat completions or responses, or Anthropic's.
+Api = Literal["chat", "responses", "anthropic"]
 
 
 def describe(tool: Mapping[str, Any], format: str) -> dict[str, Any]:
@@ -51,42 +54,48 @@ class ModelCall:
     id: str
     name: str
     arguments: dict[str, Any]
-    is_openai: bool
+    api: Api
     #: What is wrong with the request, in words for the model.
     problem: str | None = None
 
     def answer(self, text: str, *, is_error: bool) -> dict[str, Any]:
         """Returns the message that answers the call."""
-        if self.is_openai:
+        if self.api == "chat":
             return {"role": "tool", "tool_call_id": self.id, "content": text}
+        if self.api == "responses":
+            return {"type": "function_call_output", "call_id": self.id, "output": text}
         answer: dict[str, Any] = {"type": "tool_result", "tool_use_id": self.id, "content": text}
         return {**answer, "is_error": True} if is_error else answer
 
 
 def parse(tool_call: Any) -> ModelCall:
-    """Reads a tool call of the OpenAI API or a `tool_use` block of the Anthropic API."""
-    number = str(_field(tool_call, "id") or _field(tool_call, "call_id") or "")
+    """Reads a tool call of the OpenAI APIs or a `tool_use` block of the Anthropic API."""
+    is_response = _field(tool_call, "type") == "function_call"
+    # An item of a response has an id of its own, too, which answers do not name.
+    ids = [_field(tool_call, key) for key in ("id", "call_id")]
+    number = str(next(filter(None, reversed(ids) if is_response else ids), ""))
     function = _field(tool_call, "function")
     if function is None and _field(tool_call, "input") is not None:
         arguments = _field(tool_call, "input")
-        return _checked(number, _field(tool_call, "name"), arguments, is_openai=False)
+        return _checked(number, _field(tool_call, "name"), arguments, "anthropic")
     # The Responses API has name and arguments in the item itself.
     source = tool_call if function is None else function
     name, text = _field(source, "name"), _field(source, "arguments")
+    api: Api = "responses" if is_response else "chat"
     try:
         arguments = json.loads(text or "{}") if isinstance(text, (str, type(None))) else text
     except ValueError as error:
-        return ModelCall(number, str(name), {}, True, f"the arguments are not JSON: {error}")
-    return _checked(number, name, arguments, is_openai=True)
+        return ModelCall(number, str(name), {}, api, f"the arguments are not JSON: {error}")
+    return _checked(number, name, arguments, api)
 
 
-def _checked(number: str, name: Any, arguments: Any, *, is_openai: bool) -> ModelCall:
+def _checked(number: str, name: Any, arguments: Any, api: Api) -> ModelCall:
     if not isinstance(name, str):
         raise ArgumentsError("this is neither an OpenAI tool call nor an Anthropic tool_use block")
     if not isinstance(arguments, dict):
         told = f"the arguments of {name} must be a JSON object"
-        return ModelCall(number, name, {}, is_openai, told)
-    return ModelCall(number, name, arguments, is_openai)
+        return ModelCall(number, name, {}, api, told)
+    return ModelCall(number, name, arguments, api)
 
 
 def _field(value: Any, key: str) -> Any:

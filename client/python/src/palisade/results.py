@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import signal as signals
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from . import decode
@@ -216,7 +216,7 @@ class Result:
     def why(self) -> str:
         """Says what was refused to the call, why, and what would allow it."""
         lines = _error_lines(self.error, is_about_command=False)
-        lines += [str(denial) for denial in self.denials]
+        lines += [self._refusal(denial) for denial in self.denials]
         if not lines:
             return "Nothing was refused."
         return "\n".join(lines)
@@ -230,6 +230,8 @@ class Result:
 
     def _notes(self) -> list[str]:
         notes = []
+        if self.success and not self.output and self.exit_code is None:
+            notes.append(self._emptiness())
         if self.exit_code is not None:
             by = "" if self.signal is None else f", ended by signal {_signal(self.signal)}"
             notes.append(f"[exit {self.exit_code}{by}]")
@@ -241,12 +243,31 @@ class Result:
         ):
             notes += [text] if is_so else []
         notes += _error_lines(self.error, is_about_command=True)
-        notes += [str(denial) for denial in self.denials[:_MAX_DENIALS]]
+        notes += [self._refusal(denial) for denial in self.denials[:_MAX_DENIALS]]
         if len(self.denials) > _MAX_DENIALS:
             notes.append(f"[{len(self.denials) - _MAX_DENIALS} more refusals]")
         if self.undo is not None:
             notes.append(f"[undo id: {self.undo}]")
         return notes
+
+    def _refusal(self, denial: Denial) -> str:
+        """Says what was refused. The remedy is left out if it was said before."""
+        hint = self.error.hint if self.error is not None else ""
+        said = denial.remedy and denial.remedy in hint
+        return str(replace(denial, remedy="") if said else denial)
+
+    def _emptiness(self) -> str:
+        """Says why there is no output, so that a model does not read an empty text."""
+        if self.tool in ("grep", "glob"):
+            return "[no match]"
+        if self.tool == "list_files":
+            return "[no entries]"
+        data = self.data if isinstance(self.data, dict) else {}
+        if "content" in data:
+            return f"[{data.get('media_type', 'data')}, {data.get('bytes', 0)} bytes]"
+        if self.tool == "read_file":
+            return "[the file is empty]" if data.get("size") == 0 else "[no lines in this range]"
+        return "[no output]"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the text, and a bar in the colour of the outcome."""

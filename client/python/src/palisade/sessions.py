@@ -171,8 +171,9 @@ class Session(SessionMethods):
     async def dispatch(self, tool_call: Any) -> dict[str, Any]:
         """Makes the call that a model asks for, and returns the message to answer it with.
 
-        Takes a tool call of the OpenAI API or a `tool_use` block of the Anthropic API, as an
-        object or as a dictionary. A failure is a message too, for the model to read.
+        Takes a tool call of OpenAI's chat completions, a `function_call` item of its responses, or
+        a `tool_use` block of the Anthropic API, as an object or as a dictionary. A failure is a
+        message too, for the model to read.
         """
         request = model.parse(tool_call)
         if request.problem is not None:
