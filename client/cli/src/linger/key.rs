@@ -21,7 +21,11 @@ const PLACES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
 /// The variables that built-in profiles pass on from the daemon's environment to commands.
 const PASSED: [&str; 5] = ["GOROOT", "JAVA_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "TZ"];
 
-/// The fields of `/proc/self/status` that a process hands on to those that it starts.
+/// The thread that describes itself and then starts the daemon. The file of the whole process would
+/// describe its first thread, in which the C library blocks every signal while it makes another.
+const OWN: &str = "/proc/thread-self";
+
+/// The fields of `status` that a thread hands on to the processes that it starts.
 const STATUS: [&str; 16] = [
     "Umask",
     "Uid",
@@ -41,13 +45,13 @@ const STATUS: [&str; 16] = [
     "Mems_allowed",
 ];
 
-/// The fields of `/proc/self/status` with signals that stay ignored or blocked in a started process.
+/// The fields of `status` with signals that stay ignored or blocked in a started process.
 const SIGNALS: [&str; 2] = ["SigBlk", "SigIgn"];
 
 /// The signals 32 and 33, which the C library uses for itself and may leave ignored.
 const OF_THE_C_LIBRARY: u64 = 0b11 << 31;
 
-/// The other files in `/proc/self` that describe what is handed on.
+/// The other files that describe what is handed on.
 const FILES: [&str; 3] = ["limits", "cgroup", "oom_score_adj"];
 
 /// The namespaces of a process.
@@ -181,7 +185,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Adds what this process hands on to those that it starts.
 fn process(hash: &mut Fields) -> io::Result<()> {
-    let own = Path::new("/proc/self");
+    let own = Path::new(OWN);
     let status = read(&own.join("status"))?;
     for (name, value) in String::from_utf8_lossy(&status).lines().filter_map(|l| l.split_once(':'))
     {
@@ -264,12 +268,23 @@ mod tests {
     }
 
     #[test]
-    fn a_process_describes_itself_the_same_way_each_time() {
+    fn the_thread_that_starts_the_daemon_describes_itself() {
         let digest = || {
             let mut hash = Fields(Sha256::new());
             process(&mut hash).unwrap();
             hash.0.finalize().to_vec()
         };
-        assert_eq!(digest(), digest());
+        let before = digest();
+        assert_eq!(digest(), before, "nothing has changed");
+        let (of_thread, changed) = std::thread::spawn(move || {
+            let at_start = digest();
+            rustix::thread::set_no_new_privs(true).unwrap();
+            (at_start, digest())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(of_thread, before, "a thread inherits it");
+        assert_ne!(changed, before, "what holds for the thread alone counts");
+        assert_eq!(digest(), before, "and for no other");
     }
 }
