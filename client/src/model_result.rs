@@ -129,6 +129,23 @@ mod tests {
     }
 
     #[test]
+    fn a_result_without_output_says_so() {
+        for (tool, data, text) in [
+            ("grep", json!({"matches": []}), "[no match]"),
+            ("glob", json!({"files": []}), "[no match]"),
+            ("list_files", json!({"entries": []}), "[no entries]"),
+            ("read_file", json!({"size": 0}), "[the file is empty]"),
+            ("read_file", json!({"size": 9}), "[no lines in this range]"),
+            ("of_a_provider", Value::Null, "[no output]"),
+        ] {
+            let empty = json!({"tool": tool, "output": "", "exit_code": null, "data": data});
+            assert_eq!(ModelResult::new(&result(empty), 1000).text, text, "{tool}");
+        }
+        let empty = ModelResult::new(&result(json!({"output": ""})), 1000);
+        assert_eq!(empty.text, "[exit 0]");
+    }
+
+    #[test]
     fn a_denial_says_why_and_what_to_do() {
         let mut denied = result(json!({"success": false, "output": "", "exit_code": null}));
         denied.error = Some(WireError::new(ErrorCode::Denied, "it deleted a.txt", "ask alice"));

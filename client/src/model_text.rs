@@ -140,6 +140,7 @@ fn line_start(tail: &str) -> &str {
 #[must_use]
 pub fn notes(result: &CallResult, limit: usize) -> Vec<String> {
     let mut notes = Vec::new();
+    notes.extend(emptiness(result).map(str::to_owned));
     match (result.exit_code, result.signal) {
         (Some(code), Some(signal)) => {
             notes.push(format!("[exit {code}, ended by signal {signal}]"))
@@ -164,6 +165,24 @@ pub fn notes(result: &CallResult, limit: usize) -> Vec<String> {
         notes.push(format!("[undo id: {undo}]"));
     }
     notes
+}
+
+/// Says why a call that succeeded has no output: a model should not read an empty text.
+fn emptiness(result: &CallResult) -> Option<&'static str> {
+    if !result.success || !result.output.is_empty() || result.exit_code.is_some() {
+        return None;
+    }
+    let data = result.data.as_ref().and_then(|data| serde_json::from_str(data.as_str()).ok());
+    let data: Value = data.unwrap_or_default();
+    Some(match result.tool.as_str() {
+        "grep" | "glob" => "[no match]",
+        "list_files" => "[no entries]",
+        // What is not text is in `content`.
+        "read_file" if data.get("content").is_some() => return None,
+        "read_file" if data.get("size").and_then(Value::as_u64) == Some(0) => "[the file is empty]",
+        "read_file" => "[no lines in this range]",
+        _ => "[no output]",
+    })
 }
 
 /// Adds the error and what to do about it; returns the latter.

@@ -5,8 +5,9 @@ use crate::{
     fake::Fake,
 };
 use palisade_protocol::{
-    Answered, CallStarted, Decision, Deny, Event, Pending, Question, QuestionOver, Register,
-    Registered, Remember, Reply, Request, Review, ServerMessage, limits::VERSION,
+    Answered, ApprovalOutcome, CallStarted, DecidedBy, Decision, Deny, Event, Pending, Question,
+    QuestionOver, Register, Registered, Remember, Reply, Request, Review, ServerMessage,
+    limits::VERSION,
 };
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -130,8 +131,8 @@ async fn questions_come_through_a_flood_of_news_that_nobody_read() {
     fake.send(&ServerMessage::Event(Event::Question(Box::new(question("q-4"))))).await;
     let over = QuestionOver {
         question: "q-4".parse().unwrap(),
-        outcome: "expired".to_owned(),
-        by: "deadline".to_owned(),
+        outcome: ApprovalOutcome::Denied,
+        by: DecidedBy::Default,
     };
     fake.send(&ServerMessage::Event(Event::QuestionOver(over.clone()))).await;
     // The answer arrives although events wait; once it has arrived, all events before it have too.
@@ -243,8 +244,8 @@ async fn a_function_answers_each_request_and_is_dropped_with_one_that_is_over() 
         assert!(denial.reason.starts_with("the approver's answer was refused: "), "{denial:?}");
         let over = QuestionOver {
             question: "q-slow".parse().unwrap(),
-            outcome: "expired".to_owned(),
-            by: "deadline".to_owned(),
+            outcome: ApprovalOutcome::Denied,
+            by: DecidedBy::Default,
         };
         fake.send(&ServerMessage::Event(Event::QuestionOver(over))).await;
         while starts.recv().await.unwrap() != "dropped" {}

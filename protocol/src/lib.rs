@@ -13,6 +13,7 @@ pub mod wire;
 
 mod bytes;
 mod check;
+mod checkpoint;
 mod error;
 mod names;
 mod object;
@@ -31,6 +32,7 @@ mod tool;
 mod undo;
 
 pub use bytes::{Bytes, JsonText, RawPath};
+pub use checkpoint::{ApprovalOutcome, Checkpoint, DecidedBy, DecidedByError};
 pub use error::{ErrorClass, ErrorCode, WireError};
 pub use names::{CallId, GrantId, HandlerId, NameError, QuestionId, SessionId, ToolName};
 pub use operator::{
@@ -62,6 +64,6 @@ pub use request::{
     Ask, Batch, Call, CallOptions, Cancel, Claim, Envelope, Guard, Hello, Input, Open, OpenOptions,
     OutputQuery, Phase, Request, RequestId, Resume, Right, Senders, ToolsQuery,
 };
-pub use result::{CallResult, Checkpoint, Denial, Finding, Route, Severity, Span};
+pub use result::{CallResult, Denial, Finding, Route, Severity, Span};
 pub use tool::{AuditOperation, PermissionClass, ToolMetadata, ToolSpec};
 pub use undo::{UndoQuery, UndoRecord, UndoRecords};

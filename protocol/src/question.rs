@@ -1,7 +1,8 @@
 //! The approval request, what an approver sees of it, and events about calls and decisions.
 
 use crate::{
-    CallId, Finding, JsonText, QuestionId, RawPath, Review, SessionId, ToolName, WireError, object,
+    ApprovalOutcome, CallId, DecidedBy, Finding, JsonText, QuestionId, RawPath, Review, SessionId,
+    ToolName, WireError, object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -156,10 +157,10 @@ pub struct ReverseThinking {
 pub struct QuestionOver {
     /// The id of the approval request.
     pub question: QuestionId,
-    /// `approved`, `denied`, `passed`, `replaced`, `withheld`, `expired`, `cancelled`.
-    pub outcome: String,
-    /// The name of the approver, or the cause, that ended the request.
-    pub by: String,
+    /// The decision. A request that expired or was withdrawn is denied.
+    pub outcome: ApprovalOutcome,
+    /// The one who decided.
+    pub by: DecidedBy,
 }
 
 /// The decision on an approval request: the `tool_approval` event.
@@ -176,10 +177,10 @@ pub struct Approval {
     pub arguments: JsonText,
     /// The kind of review.
     pub review: Review,
-    /// `approved`, `modified`, `denied`, `passed`, `replaced` or `withheld`.
-    pub decision: String,
-    /// The decider: `handler:NAME`, `remembered:ID`, or `default` if nobody could be asked.
-    pub by: String,
+    /// The decision.
+    pub decision: ApprovalOutcome,
+    /// The one who decided.
+    pub by: DecidedBy,
     /// The reason for the decision.
     pub reason: String,
     /// The digest of what was decided on; empty if no approval request was made.

@@ -1,6 +1,6 @@
 //! The result of a call: one shape for every tool, in every codec.
 
-use crate::{CallId, JsonText, Receipt, ToolName, WireError};
+use crate::{CallId, Checkpoint, JsonText, Receipt, ToolName, WireError};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -163,7 +163,7 @@ pub struct Span {
 pub struct Denial {
     /// The layer that refused: `policy`, `landlock`, `mount`, …
     pub layer: String,
-    /// The rule or access right that refused.
+    /// The rule that refused: a key of the profile, or `RIGHT: REASON` for an access right.
     pub rule: String,
     /// The path, address or tool that was refused.
     pub target: String,
@@ -178,25 +178,10 @@ pub struct Denial {
     pub opens: String,
 }
 
-/// The outcome of an approval request.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Checkpoint {
-    /// `denied` or `approved`.
-    pub decision: String,
-    /// The approver that decided; `default` if no approver is connected.
-    pub by: String,
-    /// The reason for the decision.
-    pub reason: String,
-}
-
-impl Checkpoint {
-    /// The beginning of the name of an agent's own client that decided.
-    pub const AGENT_CLIENT: &str = "agent-client:";
-
-    /// Returns `true` if the agent's own client decided. It may not decide about losses.
+impl Denial {
+    /// Returns the rule without the access right in front of it.
     #[must_use]
-    pub fn is_of_agent_client(&self) -> bool {
-        self.by.starts_with(Self::AGENT_CLIENT)
+    pub fn reason(&self) -> &str {
+        self.rule.split_once(": ").map_or(&self.rule, |(_, reason)| reason)
     }
 }

@@ -236,7 +236,8 @@ fn no_variant_is_missing_from_the_page() {
     ends::<palisade_protocol::Guard>(&layout, "Guard", &[]);
     ends::<palisade_protocol::CallStage>(&layout, "CallStage", &[]);
     ends::<palisade_protocol::Route>(&layout, "Route", &[]);
-    assert_eq!(blocks("layout")[0].matches("enum ").count(), 16);
+    ends::<palisade_protocol::ApprovalOutcome>(&layout, "ApprovalOutcome", &[]);
+    assert_eq!(blocks("layout")[0].matches("enum ").count(), 17);
 }
 
 /// Converts a JSON line to the shape that the page's layout produces from a frame.

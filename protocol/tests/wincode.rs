@@ -149,7 +149,7 @@ wire! {
     enum Event {
         Output { call: u64, stream: Stream, data: Vec<u8> },
         Progress { call: u64, message: String, done: u64, total: Option<u64> },
-        Question(Box<Question>), QuestionOver([String; 3]), ToolApproval(Approval),
+        Question(Box<Question>), QuestionOver(QuestionOver), ToolApproval(Approval),
         CallStarted(CallStarted), CallEnded(CallEnded), Denied(Denied),
         Invoke(Box<Invoke>), InvokeCancelled(u64),
         CallOutput { names: [String; 2], stream: Stream, data: Vec<u8> },
@@ -159,7 +159,12 @@ wire! {
         invocation: u64, session: String, tool: String, arguments: String,
         reason: Option<String>, deadline_ms: u64,
     }
-    struct Approval { names: [String; 3], arguments: String, review: Review, texts: [String; 4] }
+    struct QuestionOver { question: String, outcome: ApprovalOutcome, by: String }
+    struct Approval {
+        names: [String; 3], arguments: String, review: Review, decision: ApprovalOutcome,
+        texts: [String; 3],
+    }
+    enum ApprovalOutcome { Approved, Modified, Denied, Passed, Replaced, Withheld }
     struct CallStarted { names: [String; 3], arguments: String, reason: Option<String> }
     struct CallEnded {
         names: [String; 3], success: bool, exit_code: Option<i32>, error: Option<WireError>,
@@ -207,7 +212,7 @@ wire! {
         cancelled: bool, oom: bool, pipe_held: bool, omitted_bytes: u64,
         spool: Option<String>, data: Option<String>, undo: Option<String>,
         findings: Vec<Finding>, denials: Vec<[String; 6]>,
-        checkpoint: Option<[String; 3]>, route: Option<Route>, receipt_digest: String,
+        checkpoint: Option<(ApprovalOutcome, [String; 2])>, route: Option<Route>, receipt_digest: String,
         receipt: Option<Box<Receipt>>,
     }
     struct Finding {

@@ -54,7 +54,7 @@ enum AuditCommand {
 /// The hint for a log that this user may not read.
 const ANOTHERS: &str = "the log belongs to the daemon's user; try as that user or as root";
 
-/// Which log.
+/// The options that select an audit log.
 #[derive(Debug, Args)]
 pub(crate) struct Directory {
     /// The log's directory [default: /var/lib/palisade/audit for root, else

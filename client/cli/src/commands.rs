@@ -26,9 +26,9 @@ Examples:
   palisade tools --format openai
   palisade doctor                             what this host can enforce
 
-If no --socket or $PALISADE_SOCKET is given and no daemon is running, a private daemon with the same
-confinement is started for this command. It ends with the command, or serves this user's next ones and
-ends after five minutes without one: see palisade run and palisade stop.
+If no --socket or $PALISADE_SOCKET is given and no daemon is running, a private daemon with the
+same confinement is started for this command. It ends with the command, or serves this user's next
+ones and ends after five minutes without one: see palisade run and palisade stop.
 
 Colours are used only on a terminal, and not if NO_COLOR is set."
 )]
@@ -176,6 +176,18 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains(&format!("palisade {}", command.get_name())), "{command}");
         }
+    }
+
+    #[test]
+    fn no_line_of_help_is_wider_than_the_page() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{command}: {line}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definition());
     }
 
     #[test]

@@ -7,15 +7,15 @@ use clap_complete::Shell;
 /// Print completions for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
-In bash, zsh and fish, names of profiles and tools and ids of calls, sessions and approval requests are
-completed too. They are asked of the daemon that is running; none is started.
+In bash, zsh and fish, names of profiles and tools and ids of calls, sessions and approval requests
+are completed too. They are asked of the daemon that is running; none is started.
 
 Examples:
   palisade completions bash > ~/.local/share/bash-completion/completions/palisade
   palisade completions zsh > ~/.zfunc/_palisade
   palisade completions fish > ~/.config/fish/completions/palisade.fish")]
 pub(crate) struct Completions {
-    /// Which shell
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }

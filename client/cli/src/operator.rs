@@ -22,7 +22,7 @@ use std::{
 /// The operator socket of the system's daemon.
 const SYSTEM: &str = "/run/palisade/operator.sock";
 
-/// Which daemon, for operators.
+/// The options that select a daemon, for operators.
 #[derive(Debug, Default, Args)]
 pub(crate) struct OperatorOptions {
     /// The daemon's operator socket [default: $PALISADE_OPERATOR_SOCKET, or a running daemon's]

@@ -1,6 +1,7 @@
 //! `palisade output`: prints the full output of an earlier call.
 
 use crate::{
+    call::id::{self, CallSelector},
     failure::Failure,
     print, run,
     stream::escape::{Controls, Escaper},
@@ -9,21 +10,26 @@ use clap::Args;
 use palisade_client::{CallId, Client};
 use palisade_options::{Connection, connect};
 
+/// The length of a whole id.
+const FULL_ID: usize = 36;
+
 /// Print the full output of an earlier call
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A result contains only the head and the tail of a long output; its `spool` is the CALL_ID to give
-here. A file or a pipe gets every byte. On a terminal, control sequences other than colours and
-cursor movement are shown as text; --raw passes all of them on.
+here. For a background job that still runs, the output so far is printed. A file or a pipe gets
+every byte. On a terminal, control sequences other than colours and cursor movement are shown as
+text; --raw passes all of them on.
 
 The daemon keeps full outputs for a day, up to a quota, and only for the user who made the call.
 
 Examples:
-  palisade output CALL_ID > build.log
+  palisade output last > build.log
   palisade output CALL_ID --offset 1000000 --limit 4096")]
 pub(crate) struct Output {
-    /// The call's id, from `spool` of its result
-    call_id: CallId,
+    /// The call's id, from `spool` of its result, or a prefix of it, or `last`
+    #[arg(value_parser = id::parse)]
+    call_id: CallSelector,
     /// The first byte to print
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
@@ -45,11 +51,12 @@ impl Output {
     }
 
     async fn page(&self, client: &Client) -> Result<u8, Failure> {
+        let call_id = self.call(client).await?;
         let (mut offset, mut left) = (self.offset, self.limit.unwrap_or(u64::MAX));
         let mut escaper = Escaper::stdout(Controls::of(self.raw));
         while left > 0 {
             let limit = self.limit.map(|_| left);
-            let page = client.output(&self.call_id, offset, limit).await?;
+            let page = client.output(&call_id, offset, limit).await?;
             let length = page.data.0.len() as u64;
             if length == 0 {
                 if page.total > page.spooled && offset >= page.spooled {
@@ -60,11 +67,36 @@ impl Output {
                 }
                 break;
             }
+            if page.offset > offset {
+                let missing = page.offset - offset;
+                print::note(&format!("note: {missing} bytes were not kept"));
+            }
             print::bytes(&escaper.push(&page.data.0))?;
-            offset += length;
+            offset = page.offset + length;
             left = left.saturating_sub(length);
         }
         print::bytes(&escaper.finish())?;
+        if client.jobs().await?.jobs.iter().any(|job| job.running && job.call_id == call_id) {
+            print::note("note: the job is still running; this is its output so far");
+        }
         Ok(0)
+    }
+
+    /// Finds the call. The last one is not a call about a job, but the job.
+    async fn call(&self, client: &Client) -> Result<CallId, Failure> {
+        let prefix = match &self.call_id {
+            CallSelector::Prefix(call) if call.as_str().len() == FULL_ID => return Ok(call.clone()),
+            CallSelector::Prefix(prefix) => Some(prefix.clone()),
+            CallSelector::Last => None,
+        };
+        let is_last = prefix.is_none();
+        let found = client.records(prefix).await?;
+        let is_about_job = found.lines.iter().any(|line| line.contains("\"tool\":\"job_"));
+        if is_last && is_about_job {
+            // Ids begin with the time, so the largest one is the newest.
+            let jobs = client.jobs().await?.jobs.into_iter().map(|job| job.call_id);
+            return Ok(jobs.max().unwrap_or(found.call_id));
+        }
+        Ok(found.call_id)
     }
 }

@@ -135,7 +135,7 @@ fn error(result: &CallResult, paint: Paint) -> Vec<String> {
     let kind = error.code.name().replace('_', " ");
     let mut lines = vec![format!("{label} {kind}: {}", harmless(&error.message))];
     lines.extend(refusals(result, &error.hint));
-    let hint = hint(result, error);
+    let hint = hint(error);
     if !hint.is_empty() {
         let label = paint.apply(Style::Hint, "hint:");
         lines.push(format!("{label} {}", harmless(hint)));
@@ -143,19 +143,13 @@ fn error(result: &CallResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Returns what a person at a command line can do. The daemon's own hint is for an agent.
-fn hint<'a>(result: &CallResult, error: &'a WireError) -> &'a str {
+/// Returns what a person at a command line can do. The daemon's hint may name an argument that has
+/// an option here.
+fn hint(error: &WireError) -> &str {
     if error.code == ErrorCode::TimedOut {
         return "give it more time with --timeout, up to the profile's limit, or do less in one command";
     }
-    match &result.checkpoint {
-        // No approver was connected.
-        Some(checkpoint) if checkpoint.decision == "denied" && checkpoint.by == "default" => {
-            "run it at a terminal to be asked there; where a daemon runs, `palisade approve` \
-             connects an approver"
-        }
-        Some(_) | None => &error.hint,
-    }
+    &error.hint
 }
 
 /// Lists what was refused, and what would allow it.
@@ -227,7 +221,7 @@ pub(crate) fn confined(receipt: &Receipt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_client::{Checkpoint, Denial};
+    use palisade_client::Denial;
     use palisade_protocol::{LandlockReceipt, LimitReceipt, NetworkReceipt, SeccompReceipt};
 
     fn receipt() -> Receipt {
@@ -376,14 +370,7 @@ mod tests {
         let hint = |result: &CallResult| lines(result, Detail::Problems, Paint::Plain).pop();
         assert!(hint(&result).unwrap().contains("--timeout"));
         result.error = Some(WireError::new(ErrorCode::Denied, "no", "ask your operator"));
-        let checkpoint = |by: &str| {
-            let (decision, reason) = ("denied".to_owned(), "no approver is connected".to_owned());
-            Some(Checkpoint { decision, by: by.to_owned(), reason })
-        };
-        result.checkpoint = checkpoint("person:somebody");
         assert_eq!(hint(&result).unwrap(), "hint: ask your operator");
-        result.checkpoint = checkpoint("default");
-        assert!(hint(&result).unwrap().contains("palisade approve"));
     }
 
     #[test]

@@ -32,9 +32,9 @@ Exit status: the command's own (128+n if signal n ended it); 124 timed out; 125 
 126 denied by policy or an approver; 127 no such program; 130 interrupted. With --json, a failure
 without a result is {\"success\": false, \"error\": {code, message, hint}}.
 
-With --background the command becomes a job: its id is printed, and its changes are committed when it
-has ended. It has no time limit unless --timeout is given. A process stays behind that keeps the
-session; SIGTERM to that process ends the job. See palisade jobs, and palisade output when it has ended.
+With --background the command becomes a job: its id is printed, and its changes are committed when
+it has ended. It has no time limit unless --timeout is given. A process stays behind that keeps the
+session; SIGTERM to that process ends the job. See palisade jobs and palisade output.
 
 Without --timeout the command may take two minutes, or the profile's limits.timeout_ms if that is
 longer. --timeout none is as long as the profile lets a call take (limits.max_timeout_ms).

@@ -40,7 +40,7 @@ Examples:
   palisade setup codex --workspace ~/src/project --write
   palisade setup gemini --check")]
 pub(crate) struct Setup {
-    /// Which agent
+    /// The agent
     #[arg(value_enum)]
     agent: Agent,
     /// The directory that the agent works in

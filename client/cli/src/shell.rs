@@ -35,8 +35,9 @@ starts it for those that take one word:
   palisade-sh 'make && ./check'             as a prefix: the line is the only argument
 
 Takes -c LINE [NAME ARGUMENT...], SCRIPT [ARGUMENT...], a line as the only argument, or standard
-input. The options -e, -u, -x, -f, -n and -o NAME go to bash; -l and -i have no effect. The directory
-is the caller's. Standard input is passed on unless it is a terminal. There is no interactive shell.
+input. The options -e, -u, -x, -f, -n and -o NAME go to bash; -l and -i have no effect. The
+directory is the caller's. Standard input is passed on unless it is a terminal. There is no
+interactive shell.
 
 The workspace is $PALISADE_WORKSPACE, or the nearest directory above that has a .git, or the
 directory itself. $PALISADE_PROFILE names the profile. $PALISADE_SHELL_ENV lists more variables to
@@ -142,7 +143,10 @@ fn start(session: &Session, input: &ShellInput) -> Call<Bash> {
             let path = ["--".to_owned(), path.clone()];
             session.exec(bash(flags).chain(path).chain(operands.iter().cloned()))
         }
-        ShellInput::Stdin { flags } => session.exec(bash(flags).chain(["-s".to_owned()])),
+        ShellInput::Stdin { flags, operands } => {
+            let input = ["-s".to_owned(), "--".to_owned()];
+            session.exec(bash(flags).chain(input).chain(operands.iter().cloned()))
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Makes foreign text visible: characters that control a terminal, reorder text or are invisible
 //! are shown by name.
 
+pub(crate) mod columns;
+
 /// Returns the text as one line without control, reordering or invisible characters. A tab becomes
 /// four spaces.
 pub(crate) fn visible(text: &str) -> String {

@@ -18,17 +18,18 @@ use std::mem;
 /// Explain what was refused to a call, why, and what would allow it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads your own audit log, and asks the running daemon: it sends you the records of your own calls, and
-an operator those of all calls. Only refusals by Palisade that were recorded are shown; a program's own
-errors are in its output.
+Reads your own audit log, and asks the running daemon: it sends you the records of your own calls,
+and an operator those of all calls. Only refusals by Palisade that were recorded are shown; a
+program's own errors are in its output.
 
 Refusals of a profile that is only observed are marked as such. For a call that became a job, the
 job's refusals are shown once the job has ended.
 
 --trace runs a program's call again and records what it uses: in a private daemon, under the same
-profile without a network, in a transaction that is discarded. Nobody is asked for approval. It shows
-what was refused, and what exists on this host but not in the session. You must be the user whose call
-it was, or root. A call is refused if the log does not have its input and arguments unchanged.
+profile without a network, in a transaction that is discarded. Nobody is asked for approval. It
+shows what was refused, and what exists on this host but not in the session. You must be the user
+whose call it was, or root. A call is refused if the log does not have its input and arguments
+unchanged.
 
 Exit status: 0 a refusal was recorded, or would have happened; 1 none was, or there is no such call;
 125 the call could not be run again.
@@ -222,7 +223,15 @@ fn text(call_id: &str, found: &CallRecords, paint: Paint) -> String {
     let refused = found.denials.iter().map(|denial| refusal("refused", denial, paint));
     let word = "would be refused if the profile were enforced";
     let observed = found.observed.iter().map(|denial| refusal(word, denial, paint));
-    refused.chain(observed).collect::<Vec<_>>().join("\n")
+    let mut text = refused.chain(observed).collect::<Vec<_>>().join("\n");
+    let message = found.result.as_ref().and_then(|result| result.message.as_ref());
+    // Who denied it, and why, is only in the message.
+    if let Some(message) = message
+        && found.denials.iter().any(|denial| denial.layer.as_str() == "policy")
+    {
+        text += &format!("the call failed: {}\n", harmless(message.as_str()));
+    }
+    text
 }
 
 fn refusal(word: &str, denial: &LayerDenial, paint: Paint) -> String {

@@ -10,7 +10,6 @@ use crate::{
     tickets::{CallKey, PendingCall},
 };
 use palisade_client::{CallResult, Claim, Error, Event, Running, WAITING_FOR_APPROVAL};
-use palisade_options::connect::Daemon;
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolResult, ProgressNotificationParam, ProgressToken},
@@ -35,7 +34,7 @@ pub(crate) enum FinishedCall {
     Server(Result<Value, String>),
 }
 
-/// What a call that has not ended is doing.
+/// The activity of a call that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// It runs, or waits for its turn.
@@ -101,9 +100,8 @@ async fn perform(
     caller: Caller,
     told: &watch::Sender<Activity>,
 ) -> FinishedCall {
-    let mut around =
-        Circumstances { continuity: Continuity::Same, daemon: Daemon::Running, is_given_up: false };
-    let StartedCall { running, session, continuity, daemon } =
+    let mut around = Circumstances { continuity: Continuity::Same, is_given_up: false };
+    let StartedCall { running, session, continuity } =
         match shared.sessions.start(tool, arguments, caller.claims, &caller.peer).await {
             Ok(started) => started,
             Err(error) => {
@@ -115,7 +113,7 @@ async fn perform(
         never = point(shared, tool, &caller.peer, told.subscribe()) => match never {},
     };
     let is_given_up = shared.sessions.give_up(&session, &outcome).await;
-    around = Circumstances { continuity, daemon, is_given_up };
+    around = Circumstances { continuity, is_given_up };
     FinishedCall::Daemon { outcome: Box::new(outcome), around }
 }
 

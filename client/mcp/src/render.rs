@@ -8,7 +8,6 @@ use palisade_client::{
     CallResult,
     model_text::{IMAGES, MediaFile, TOO_LARGE, head_and_tail, message_limit, notes},
 };
-use palisade_options::connect::Daemon;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
@@ -19,7 +18,6 @@ const STORED_NOTE: usize = 100;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances {
     pub(crate) continuity: Continuity,
-    pub(crate) daemon: Daemon,
     /// True if the session was given up because of this result.
     pub(crate) is_given_up: bool,
 }
@@ -117,16 +115,6 @@ pub(crate) fn pending(
 /// Says what is different about the session or the host.
 fn environment(result: &CallResult, around: Circumstances) -> Vec<String> {
     let mut notes = Vec::new();
-    let nobody = result.checkpoint.as_ref();
-    if nobody.is_some_and(|found| found.decision == "denied" && found.by == "default")
-        && matches!(around.daemon, Daemon::Private(_))
-    {
-        notes.push(
-            "[no approver can reach the private daemon of this server; a running palisaded with \
-             `palisade approve` can ask a person]"
-                .to_owned(),
-        );
-    }
     if around.continuity == Continuity::Renewed {
         notes.push(
             "[a new session was opened for this call; the working directory, /tmp and jobs of the \

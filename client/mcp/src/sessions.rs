@@ -8,7 +8,7 @@ use palisade_client::{
 };
 use palisade_options::{
     Connection, SessionTerms, WorkspaceError,
-    connect::{self, Daemon, DaemonChoice},
+    connect::{self, DaemonChoice},
 };
 use rmcp::{RoleServer, service::Peer};
 use serde_json::{Map, Value};
@@ -32,7 +32,6 @@ pub(crate) struct StartedCall {
     pub(crate) running: Running,
     pub(crate) session: SessionId,
     pub(crate) continuity: Continuity,
-    pub(crate) daemon: Daemon,
 }
 
 /// The session, if it is open.
@@ -57,7 +56,6 @@ pub(crate) enum ClientApproval {
 #[derive(Debug)]
 struct OpenSession {
     session: Session,
-    daemon: Daemon,
     /// The task that asks the client for approval; it ends with this value.
     _approving: JoinSet<()>,
 }
@@ -104,11 +102,11 @@ impl Sessions {
         peer: &Peer<RoleServer>,
     ) -> Result<StartedCall, Error> {
         let mut state = self.state.lock().await;
-        let (session, daemon) = self.ready(&mut state, Some(peer)).await?;
+        let session = self.ready(&mut state, Some(peer)).await?;
         let call: Call<Value> = session.call(tool, Value::Object(arguments));
         let running = call.claims(claims).progress().start().await?;
         let continuity = std::mem::replace(&mut state.continuity, Continuity::Same);
-        Ok(StartedCall { running, session: session.id().clone(), continuity, daemon })
+        Ok(StartedCall { running, session: session.id().clone(), continuity })
     }
 
     /// Returns the session, after it was seen to be alive, or a new one.
@@ -116,10 +114,10 @@ impl Sessions {
         &self,
         state: &mut SessionState,
         peer: Option<&Peer<RoleServer>>,
-    ) -> Result<(Session, Daemon), Error> {
-        if let Some(OpenSession { session, daemon, .. }) = &state.session {
+    ) -> Result<Session, Error> {
+        if let Some(OpenSession { session, .. }) = &state.session {
             if session.client().ping().await.is_ok() {
-                return Ok((session.clone(), *daemon));
+                return Ok(session.clone());
             }
             state.session = None;
             state.continuity = Continuity::Renewed;
@@ -128,9 +126,9 @@ impl Sessions {
             Some(client) if client.ping().await.is_ok() => Some(client),
             Some(_) | None => None,
         };
-        let (client, daemon) = match idle {
-            Some(client) => (client, Daemon::Running),
-            None => connect::connect_for(&self.connection, self.profile.as_deref()).await?,
+        let client = match idle {
+            Some(client) => client,
+            None => connect::connect_for(&self.connection, self.profile.as_deref()).await?.0,
         };
         let session = client.open(self.open.clone()).await?;
         let approving = match peer.filter(|peer| elicit::is_able(peer)) {
@@ -139,9 +137,9 @@ impl Sessions {
             }
             Some(_) | None => JoinSet::new(),
         };
-        let opened = OpenSession { session: session.clone(), daemon, _approving: approving };
+        let opened = OpenSession { session: session.clone(), _approving: approving };
         state.session = Some(opened);
-        Ok((session, daemon))
+        Ok(session)
     }
 
     /// Gives up a session whose cell failed during a call: the next call opens another. Returns
@@ -193,7 +191,7 @@ impl Sessions {
         limit: u64,
     ) -> Result<OutputPage, Error> {
         let mut state = self.state.lock().await;
-        let (session, _) = self.ready(&mut state, None).await?;
+        let session = self.ready(&mut state, None).await?;
         drop(state);
         session.client().output(call, offset, Some(limit)).await
     }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use palisade_client::{Ask, Guard, Open};
 use std::{io, path::PathBuf};
 
-/// Which daemon.
+/// The options that select a daemon.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Connection {
     /// The daemon's socket [default: $PALISADE_SOCKET, a running daemon, or a private daemon]
@@ -18,7 +18,7 @@ pub struct Connection {
 /// The session to open, and the daemon to open it with.
 #[derive(Debug, Clone, Args)]
 pub struct SessionTerms {
-    /// Which daemon.
+    /// The options that select a daemon.
     #[command(flatten)]
     pub connection: Connection,
     /// The session's profile [default: the daemon's default profile]
@@ -40,7 +40,7 @@ pub struct SessionTerms {
     pub allow_domain: Vec<String>,
 }
 
-/// When approval is needed, from lax to strict.
+/// The modes of asking for approval, from lax to strict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AskMode {
     /// Never ask: deny rules still apply
@@ -116,10 +116,16 @@ impl SessionTerms {
     /// Returns the workspace's path with symbolic links resolved. It must exist.
     ///
     /// # Errors
-    /// If the workspace does not exist or can not be reached.
+    /// If the workspace does not exist, can not be reached, or is not a directory.
     pub fn workspace(&self) -> Result<PathBuf, WorkspaceError> {
         let path = &self.workspace;
-        path.canonicalize().map_err(|source| WorkspaceError { path: path.clone(), source })
+        let failed = |source| WorkspaceError { path: path.clone(), source };
+        let real = path.canonicalize().map_err(failed)?;
+        // A directory that can not be examined is refused by the session, which says why.
+        match real.metadata() {
+            Ok(found) if !found.is_dir() => Err(failed(io::ErrorKind::NotADirectory.into())),
+            Ok(_) | Err(_) => Ok(real),
+        }
     }
 
     /// Returns the session's options for another workspace.

@@ -24,10 +24,11 @@ By default it has profile readonly: no network, nothing of the user's home but t
 directory of its own instead of a workspace. So install the server first, or name a profile with
 the paths and hosts that it needs (docs/agents.md).
 
-The server's list of tools and its instructions are recorded at the first start. If they change,
-an approver is asked, and every call is refused until they are approved, or accepted with
---accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The server's hints that a tool is
-harmless are replaced. Its requests to the agent (sampling, elicitation, roots) are refused.
+The server's list of tools and its instructions are recorded at the first start. If they change, an
+approver is asked, and every call is refused until they are approved, or accepted with
+--accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The server's hints that a
+tool is harmless are replaced. Its requests to the agent (sampling, elicitation, roots) are
+refused.
 
 What the server changed in a writable workspace is committed after each call of a tool. If that is
 denied, its changes are discarded and the server is started anew at the next call. So is a server
@@ -40,7 +41,7 @@ Examples:
   palisade mcp wrap --name notes --profile notes -- node /opt/notes/server.js
   palisade mcp wrap --name notes --profile notes --accept-tools -- node /opt/notes/server.js")]
 pub struct WrapOptions {
-    /// Which daemon.
+    /// The options that select a daemon.
     #[command(flatten)]
     pub connection: Connection,
     /// The profile of the server's session

@@ -8,6 +8,7 @@ use crate::{
     record::Kind,
     source::{LogSource, is_gone, sources},
 };
+use memchr::memmem::Finder;
 use std::{
     collections::HashMap,
     io::{self, BufRead, Read as _},
@@ -69,8 +70,31 @@ impl Filter {
 pub struct Reader {
     directory: Directory,
     scope: Scope,
+    wanted: WantedLines,
     /// The number of bytes and lines read from each file of the log, also if it is archived now.
     read: HashMap<(Chain, u64), (u64, u64)>,
+}
+
+/// The lines that are parsed.
+#[derive(Debug)]
+enum WantedLines {
+    All,
+    /// Those with one of these texts. To look for a text is much faster than to parse.
+    With(Vec<Finder<'static>>),
+}
+
+impl WantedLines {
+    /// Returns `true` if a line has to be parsed. One that is no record always has to be, because
+    /// it is reported.
+    fn contain(&self, line: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::With(texts) => {
+                let is_record = line.starts_with(b"{\"seq\":") && line.ends_with(b"}\n");
+                !is_record || texts.iter().any(|text| text.find(line).is_some())
+            }
+        }
+    }
 }
 
 /// The records that are read.
@@ -87,7 +111,8 @@ impl Reader {
     #[must_use]
     pub fn new(directory: &Path) -> Self {
         let directory = Directory(PathBuf::from(directory));
-        Self { directory, scope: Scope::Log, read: HashMap::new() }
+        let (scope, wanted) = (Scope::Log, WantedLines::All);
+        Self { directory, scope, wanted, read: HashMap::new() }
     }
 
     /// Creates a reader that starts at the beginning of the archives: those beside the log, and
@@ -95,6 +120,14 @@ impl Reader {
     #[must_use]
     pub fn with_archives(directory: &Path, further: Vec<PathBuf>) -> Self {
         Self { scope: Scope::Archives(further), ..Self::new(directory) }
+    }
+
+    /// Skips records whose line has none of these texts. Ids and names of kinds are in a line as they
+    /// are.
+    #[must_use]
+    pub fn only_with(self, texts: &[&str]) -> Self {
+        let texts = texts.iter().map(|text| Finder::new(text).into_owned());
+        Self { wanted: WantedLines::With(texts.collect()), ..self }
     }
 
     /// Passes all new records to `each`, chain by chain. An incomplete last line is left for the
@@ -148,8 +181,8 @@ impl Reader {
                 match source.open(place.0) {
                     Ok(mut file) => {
                         let name = source.name();
-                        let read =
-                            read_lines(chain, (&name, source.path()), &mut file, place, each);
+                        let origin = (chain, name.as_str(), source.path());
+                        let read = read_lines(origin, &mut file, place, &self.wanted, each);
                         match (read?, &source) {
                             (None, _) => {}
                             (Some(error), LogSource::File { .. }) => return Err(error.into()),
@@ -173,10 +206,10 @@ impl Reader {
 /// Passes the rest of a file to `each`, and moves its place forward. Returns the error if the file
 /// can not be read.
 fn read_lines<E: From<ReadError>>(
-    chain: Chain,
-    (name, path): (&str, &Path),
+    (chain, name, path): (Chain, &str, &Path),
     file: &mut impl BufRead,
     (offset, number): &mut (u64, u64),
+    wanted: &WantedLines,
     each: &mut impl FnMut(Result<LocatedRecord, ReadError>) -> Result<(), E>,
 ) -> Result<Option<ReadError>, E> {
     loop {
@@ -190,6 +223,9 @@ fn read_lines<E: From<ReadError>>(
         }
         *offset += line.len() as u64;
         *number += 1;
+        if !wanted.contain(&line) {
+            continue;
+        }
         let place = LogPosition { file: name.to_owned(), line: *number };
         each(match Entry::parse(&line) {
             Ok(entry) => Ok(LocatedRecord { chain, place, entry, line }),
@@ -208,4 +244,23 @@ pub(crate) fn next_line(file: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> 
     let mut line = Vec::new();
     file.take(LINE).read_until(b'\n', &mut line)?;
     Ok((!line.is_empty()).then_some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_without_a_wanted_text_are_skipped_unless_they_are_no_records() {
+        let reader = Reader::new(Path::new("/")).only_with(&["c-1", "\"kind\":\"call\""]);
+        for (line, is_wanted) in [
+            (&b"{\"seq\":1,\"kind\":\"result\",\"call_id\":\"c-1\"}\n"[..], true),
+            (b"{\"seq\":1,\"kind\":\"call\",\"call_id\":\"c-2\"}\n", true),
+            (b"{\"seq\":1,\"kind\":\"result\",\"call_id\":\"c-2\"}\n", false),
+            (b"{\"seq\":1,\"kind\":\"result\",\"call_id\":\"c-2\"\n", true),
+            (b"\n", true),
+        ] {
+            assert_eq!(reader.wanted.contain(line), is_wanted, "{:?}", line.escape_ascii());
+        }
+    }
 }

@@ -357,7 +357,7 @@ pub struct CallResult {
 pub struct LayerDenial {
     /// The layer.
     pub layer: CleanText,
-    /// The rule or right.
+    /// The rule: a key of the profile, or `RIGHT: REASON` for an access right.
     pub rule: CleanText,
     /// The path, address or tool.
     pub target: CleanText,
@@ -367,6 +367,14 @@ pub struct LayerDenial {
     pub at: CleanText,
     /// The further access that this change would allow.
     pub opens: CleanText,
+}
+
+impl LayerDenial {
+    /// Returns the access right that was refused; `None` if a key of the profile refused.
+    #[must_use]
+    pub fn right(&self) -> Option<&str> {
+        self.rule.as_str().split_once(':').map(|(right, _)| right)
+    }
 }
 
 /// A job ended, and every process of it is gone.

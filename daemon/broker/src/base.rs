@@ -8,6 +8,7 @@
 pub(crate) mod attachment;
 pub(crate) mod capture;
 pub(crate) mod census;
+pub(crate) mod dial;
 pub(crate) mod ended;
 pub(crate) mod error;
 pub(crate) mod fair;
@@ -23,6 +24,7 @@ pub(crate) mod quotas;
 pub(crate) mod reach;
 pub(crate) mod recorded;
 pub(crate) mod release;
+pub(crate) mod results;
 pub(crate) mod roles;
 pub(crate) mod services;
 pub(crate) mod task;

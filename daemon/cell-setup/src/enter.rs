@@ -212,15 +212,15 @@ fn send_ready(
 
 /// Tells the broker which step failed, and returns the error that ends the process.
 fn fail(channels: &[Channel], error: SetupError) -> SetupError {
-    let (step, fault) = match &error {
-        SetupError::Step { step, failure } => (*step, failure.fault()),
+    let (step, why, fault) = match &error {
+        SetupError::Step { step, failure } => (*step, failure.to_string(), failure.fault()),
         SetupError::Launcher(_)
         | SetupError::Kernel(..)
         | SetupError::Score(_)
         | SetupError::Setup { .. }
-        | SetupError::Broker(_) => ("setup", Fault::Host),
+        | SetupError::Broker(_) => ("setup", error.to_string(), Fault::Host),
     };
-    let ready = Ready::Failed { step: step.to_owned(), why: error.to_string(), fault };
+    let ready = Ready::Failed { step: step.to_owned(), why, fault };
     match send_ready(channels, &ready, &[]) {
         Ok(()) => error,
         Err(unsent) => unsent,

@@ -39,7 +39,7 @@ impl OomScore {
     /// `/proc`.
     ///
     /// # Errors
-    /// That of `start`, or the kernel's error.
+    /// The error of `start`, or the kernel's.
     pub fn start<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         rustix::io::write(&self.score, FIRST)?;
         let started = start();

@@ -29,4 +29,4 @@ pub use near::{Cause, NearestLines, Occurrences};
 pub use parse::{MAX_PATCH, parse};
 pub use patch::{Destination, FilePatch, Mode, Patch};
 pub use reader::{MAX_FILES, MAX_HUNKS};
-pub use replace::{Edit, MAX_TEXT, ReplaceCount, edit};
+pub use replace::{Edit, EditedText, MAX_TEXT, ReplaceCount, edit};

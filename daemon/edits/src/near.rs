@@ -71,8 +71,10 @@ impl Occurrences {
 
 impl fmt::Display for Occurrences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<_> = self.lines.iter().map(usize::to_string).collect();
-        let word = if self.count == 1 { "line" } else { "lines" };
+        let mut lines: Vec<_> = self.lines.iter().map(usize::to_string).collect();
+        // A line with several occurrences is named once.
+        lines.dedup();
+        let word = if lines.len() == 1 { "line" } else { "lines" };
         write!(f, "{word} {}", lines.join(", "))?;
         match self.count.saturating_sub(self.lines.len()) {
             0 => Ok(()),

@@ -32,6 +32,15 @@ pub enum ReplaceCount {
     All,
 }
 
+/// A text after its edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditedText {
+    /// The new text.
+    pub text: Vec<u8>,
+    /// The number of occurrences that were replaced, by all edits together.
+    pub replacements: usize,
+}
+
 /// Applies edits one after another. If one does not fit, none is applied.
 ///
 /// The old text matches byte for byte. In a file whose lines all end with CRLF, an old text without
@@ -40,22 +49,25 @@ pub enum ReplaceCount {
 /// # Errors
 ///
 /// See [`EditError`]; each error names its edit.
-pub fn edit(text: &[u8], edits: &[Edit]) -> Result<Vec<u8>, EditError> {
+pub fn edit(text: &[u8], edits: &[Edit]) -> Result<EditedText, EditError> {
     if edits.is_empty() {
         return Err(EditError::Empty);
     }
-    let mut text = Cow::Borrowed(text);
+    let (mut text, mut replacements) = (Cow::Borrowed(text), 0);
     for (index, edit) in edits.iter().enumerate() {
-        text = Cow::Owned(one(&text, edit, index + 1)?);
+        let edited = one(&text, edit, index + 1)?;
+        replacements += edited.replacements;
+        text = Cow::Owned(edited.text);
     }
-    Ok(text.into_owned())
+    Ok(EditedText { text: text.into_owned(), replacements })
 }
 
-fn one(text: &[u8], edit: &Edit, number: usize) -> Result<Vec<u8>, EditError> {
+fn one(text: &[u8], edit: &Edit, number: usize) -> Result<EditedText, EditError> {
     if edit.old.is_empty() {
         return match text.is_empty() {
             true if edit.new.is_empty() => Err(EditError::Same { edit: number }),
-            true => sized(number, edit.new.len()).map(|()| edit.new.clone()),
+            true => sized(number, edit.new.len())
+                .map(|()| EditedText { text: edit.new.clone(), replacements: 1 }),
             false => Err(EditError::EmptyOld { edit: number }),
         };
     }
@@ -82,7 +94,8 @@ fn one(text: &[u8], edit: &Edit, number: usize) -> Result<Vec<u8>, EditError> {
     let less = starts.len() * old.len();
     let size = starts.len().saturating_mul(new.len()).saturating_add(text.len() - less);
     sized(number, size)?;
-    Ok(replaced(text, &starts, old.len(), &new, size))
+    let text = replaced(text, &starts, old.len(), &new, size);
+    Ok(EditedText { text, replacements: starts.len() })
 }
 
 /// Returns the old and the new text with the file's line endings.

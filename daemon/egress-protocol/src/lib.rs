@@ -136,6 +136,14 @@ pub enum EgressRequest {
         /// The answer.
         verdict: EgressVerdict,
     },
+    /// End a connection: the approval that allowed it has expired or was revoked. `Ended` follows, unless it
+    /// has ended already.
+    Cut {
+        /// The session.
+        session: SessionNumber,
+        /// The number of the question that allowed it.
+        question: u64,
+    },
     /// Get a page for a call of a session. The answer is [`EgressReply::Fetched`].
     Fetch {
         /// The session.

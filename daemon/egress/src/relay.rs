@@ -1,15 +1,15 @@
 //! Carries the bytes of a connection: counts them, charges the session's upload budget, and ends a
-//! connection on which nothing moves.
+//! connection on which nothing moves, or whose approval has ended.
 
 use crate::limits::Limits;
 use std::{
     io,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
@@ -39,6 +39,9 @@ impl UploadBudget {
     }
 }
 
+/// Most tasks that are woken when a connection is cut off.
+const MAX_WAITING: usize = 8;
+
 /// The counts of one connection.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -48,13 +51,52 @@ pub(crate) struct Meter {
     /// Milliseconds from the start to the last byte.
     last: AtomicU64,
     idle: Duration,
+    cut: Mutex<Cut>,
+}
+
+/// Whether a connection was cut off, and who is to be woken then.
+#[derive(Debug)]
+enum Cut {
+    No { waiting: Vec<Waker> },
+    Yes,
 }
 
 impl Meter {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let zero = || AtomicU64::new(0);
         let start = Instant::now();
-        Arc::new(Self { sent: zero(), received: zero(), start, last: zero(), idle: limits.idle })
+        let cut = Mutex::new(Cut::No { waiting: Vec::new() });
+        let idle = limits.idle;
+        Arc::new(Self { sent: zero(), received: zero(), start, last: zero(), idle, cut })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Cut> {
+        self.cut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection: nothing more is read from it or written to it.
+    pub(crate) fn cut(&self) {
+        if let Cut::No { waiting } = std::mem::replace(&mut *self.state(), Cut::Yes) {
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Fails if the connection was cut off; else has the task woken when it is.
+    fn check(&self, cx: &Context<'_>) -> io::Result<()> {
+        match &mut *self.state() {
+            Cut::Yes => Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the approval of the connection has expired or was revoked",
+            )),
+            Cut::No { waiting } => {
+                // Both ends are polled by one task, or by a few.
+                if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
+                    waiting.truncate(MAX_WAITING - 1);
+                    waiting.insert(0, cx.waker().clone());
+                }
+                Ok(())
+            }
+        }
     }
 
     fn moved(&self) {
@@ -113,6 +155,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.meter.check(cx)?;
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Pending => self.poll_idle(cx).map(Err),
@@ -134,6 +177,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.meter.check(cx)?;
         let taken = match &self.side {
             Side::Client => bytes.len(),
             Side::Destination(budget) => budget.take(bytes.len()),

@@ -181,6 +181,13 @@ impl Sessions {
                 self.link.answer(session, question, verdict);
                 Ok(())
             }
+            EgressRequest::Cut { session, question } => {
+                // The session, or the connection, may have ended.
+                if let Some(served) = self.running.get(&session) {
+                    served.session.cut(question);
+                }
+                Ok(())
+            }
             EgressRequest::Fetch { session, fetch, request } => self.fetch(session, fetch, request),
             EgressRequest::EndFetch { session, fetch } => {
                 // A fetch that has ended may be ended.

@@ -22,6 +22,7 @@ use palisade_egress_protocol::{
 };
 use palisade_plan::{launcher::SessionNumber, listeners::Listener};
 use std::{
+    collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
     os::fd::OwnedFd,
@@ -66,6 +67,8 @@ pub(crate) struct Session {
     connections: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
     synthetic: Mutex<SyntheticNames>,
+    /// The connections that are allowed, by the numbers of their questions.
+    allowed: Mutex<HashMap<u64, Arc<Meter>>>,
     /// The sockets for connections into the session.
     pub(crate) inward: Arc<InwardSockets>,
     inspection: Option<Inspection>,
@@ -102,6 +105,7 @@ impl Session {
             connections: Arc::new(Semaphore::new(connections)),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             synthetic: Mutex::default(),
+            allowed: Mutex::default(),
             inward: InwardSockets::new(inward),
             inspection: terms.inspection,
             credentials: terms.credentials,
@@ -182,6 +186,17 @@ impl Session {
         Side::Destination(self.upload.clone())
     }
 
+    fn allowed(&self) -> MutexGuard<'_, HashMap<u64, Arc<Meter>>> {
+        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a connection whose approval has ended.
+    pub(crate) fn cut(&self, question: u64) {
+        if let Some(meter) = self.allowed().get(&question) {
+            meter.cut();
+        }
+    }
+
     pub(crate) fn synthetic(&self) -> MutexGuard<'_, SyntheticNames> {
         self.synthetic.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,6 +262,7 @@ impl Session {
         match self.consult((target.clone(), asked, request), place).await {
             Some((question, EgressVerdict::Allow { tunnel, rule: _ })) => {
                 let meter = Meter::new(&self.limits);
+                self.allowed().insert(question, meter.clone());
                 let record = ConnectionRecord {
                     session: self.clone(),
                     place: place.clone(),
@@ -407,6 +423,7 @@ impl Drop for ConnectionRecord {
             failure: self.failure.take(),
         };
         let (session, question) = (self.session.number, self.question);
+        self.session.allowed().remove(&question);
         let message = EgressReply::Ended { session, question, result };
         self.session.link.send(message, Some(self.place.clone()));
     }

@@ -11,7 +11,8 @@ const SETTINGS: [(&str, &str, &str); 3] = [
     (
         "kernel/apparmor_restrict_unprivileged_userns",
         "1",
-        "set it to 0, or load a profile for palisade-launcher that has `userns,`",
+        "set it to 0, or load a profile for palisade-launcher that has `userns,`: the package has one, \
+         systemd/apparmor/palisade-launcher in the sources",
     ),
 ];
 

@@ -3,7 +3,10 @@
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use palisade_plan::{Identity, launcher::Refusal};
-use rustix::fs::{AtFlags, CWD};
+use rustix::{
+    fs::{AtFlags, CWD},
+    io::Errno,
+};
 use std::{
     os::{fd::BorrowedFd, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
@@ -123,7 +126,12 @@ pub(crate) fn of_client(
         return Ok(Identity { uid: peer.uid(), gid: peer.gid() });
     }
     let stat = rustix::fs::statat(CWD, workspace, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| {
-        refuse(format!("can not find the owner of workspace {}: {error}", workspace.display()))
+        let why = match error {
+            Errno::NOENT => "it does not exist".to_owned(),
+            Errno::NOTDIR => "a part of its path is not a directory".to_owned(),
+            other => format!("can not find its owner: {other}"),
+        };
+        Refusal::Workspace(format!("workspace {workspace:?}: {why}"))
     })?;
     Ok(Identity { uid: stat.st_uid, gid: stat.st_gid })
 }

@@ -398,6 +398,8 @@ pub struct Changed {
     /// Each regular file that the change wrote, in its present version, with the path of its
     /// effect.
     pub wrote: Vec<(Path, Version)>,
+    /// The number of occurrences of texts that edits replaced.
+    pub replacements: u64,
     /// The digests of interrupted changes that [`Act::Resolve`] has rolled back.
     pub resolved: Vec<[u8; 32]>,
     /// Further remarks for the reader, one sentence each.

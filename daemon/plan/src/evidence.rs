@@ -38,7 +38,8 @@ pub struct EarlierEntry {
     pub links: u64,
     /// The new path, if it was renamed and is otherwise unchanged.
     pub moved_to: Option<NewPlace>,
-    /// SHA-256 of its bytes, computed only if a new file has the same size.
+    /// SHA-256 of its bytes and attributes, or of a link's target, computed only if a new file has
+    /// the same size.
     pub digest: Option<[u8; 32]>,
     /// Git's knowledge about it.
     pub git: GitEvidence,
@@ -79,6 +80,9 @@ pub enum GitEvidence {
     None,
     /// The path is in a working tree.
     WorkingTree(WorkingTreeEvidence),
+    /// Git tracks the path, or may track it, in a repository that can not be read any further. So
+    /// the path is no noise, and nothing keeps it.
+    Tracked,
     /// The path is inside a repository's own directory.
     Internal {
         /// The repository's directory.
@@ -93,7 +97,8 @@ pub enum GitEvidence {
 pub struct WorkingTreeEvidence {
     /// The repository's directory.
     pub git_dir: Path,
-    /// True if the index listed the path, or something below it, before the change.
+    /// True if the index of this repository, or of one around it, listed the path, or something
+    /// below it, before the change.
     pub is_tracked: bool,
     /// True if the index lists the path afterwards.
     pub stays_tracked: bool,
@@ -103,12 +108,12 @@ pub struct WorkingTreeEvidence {
     pub ignored: Option<Path>,
 }
 
-/// A new regular file with the same bytes as something that existed before.
+/// A new regular file or link that is the same as something that existed before.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct NewCopy {
     /// The path of the new file.
     pub path: Path,
-    /// SHA-256 of its bytes.
+    /// SHA-256 of its bytes and attributes, or of a link's target.
     pub digest: [u8; 32],
     /// True if git ignores the path.
     pub is_ignored: bool,
@@ -127,8 +132,32 @@ pub struct RepositoryChange {
     pub configuration: Vec<ConfigurationChange>,
     /// Paths of the working tree that still exist and that git no longer tracks.
     pub untracked: Vec<Path>,
-    /// True if `untracked` is incomplete.
-    pub more_untracked: bool,
+    /// Content that the change staged or stashed.
+    pub stored: Vec<StoredContent>,
+    /// Files of the working tree that keep content which was staged or stashed.
+    pub keepers: Vec<KeepingFile>,
+    /// True if `untracked` or `keepers` is incomplete.
+    pub is_cut: bool,
+}
+
+/// Content that git has for somebody who has not committed it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct StoredContent {
+    /// The path of a staged file, or the repository's directory for a stash.
+    pub path: Path,
+    /// The id of the blob, or of the stash.
+    pub id: String,
+}
+
+/// A file of the working tree that keeps content which a repository had, and no longer has.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct KeepingFile {
+    /// The path.
+    pub path: Path,
+    /// The version before the change, if the file existed.
+    pub version: Option<Version>,
+    /// The content that it keeps.
+    pub content: StoredContent,
 }
 
 /// Something that a repository lost.
@@ -162,7 +191,7 @@ pub enum RepositoryLoss {
     /// A file that redirects git elsewhere, or truncates history.
     Link(String),
     /// A staged file that is in no commit and not in the working tree.
-    Staged(String),
+    Staged(StoredContent),
     /// The repository could not be read before or afterwards, so nothing counts as kept.
     Unreadable(String),
 }
@@ -252,7 +281,7 @@ pub fn git_directory(path: &[u8]) -> Option<&[u8]> {
 impl ListEntry for EarlierEntry {
     fn max_encoded_len(&self) -> usize {
         let git = match &self.git {
-            GitEvidence::None => 0,
+            GitEvidence::None | GitEvidence::Tracked => 0,
             GitEvidence::Internal { git_dir, .. } => git_dir.0.len(),
             GitEvidence::WorkingTree(tree) => {
                 tree.git_dir.0.len() + tree.ignored.as_ref().map_or(0, |path| path.0.len())
@@ -275,6 +304,18 @@ impl ListEntry for PlantedPath {
     }
 }
 
+impl ListEntry for StoredContent {
+    fn max_encoded_len(&self) -> usize {
+        self.path.0.len() + self.id.len() + ENTRY / 4
+    }
+}
+
+impl ListEntry for KeepingFile {
+    fn max_encoded_len(&self) -> usize {
+        self.path.0.len() + self.content.max_encoded_len() + ENTRY / 2
+    }
+}
+
 impl ListEntry for RepositoryChange {
     fn max_encoded_len(&self) -> usize {
         let losses = self.losses.iter().map(|loss| match loss {
@@ -285,11 +326,14 @@ impl ListEntry for RepositoryChange {
             RepositoryLoss::Log(name)
             | RepositoryLoss::Reference(name)
             | RepositoryLoss::Link(name)
-            | RepositoryLoss::Staged(name)
             | RepositoryLoss::Unreadable(name) => name.len(),
+            RepositoryLoss::Staged(content) => content.path.0.len() + content.id.len(),
         });
         let keys = self.configuration.iter().map(|change| change.key.len());
         let paths = self.untracked.iter().map(|path| path.0.len());
-        losses.chain(keys).chain(paths).map(|length| length + ENTRY / 4).sum::<usize>() + ENTRY
+        let stored = self.stored.iter().map(StoredContent::max_encoded_len);
+        let keepers = self.keepers.iter().map(KeepingFile::max_encoded_len);
+        let names = losses.chain(keys).chain(paths).map(|length| length + ENTRY / 4);
+        names.chain(stored).chain(keepers).sum::<usize>() + ENTRY
     }
 }

@@ -138,6 +138,8 @@ pub enum Refusal {
     Ceiling(String),
     /// This peer may not have a session.
     Identity(String),
+    /// The workspace can not be used; the text names it and says why.
+    Workspace(String),
     /// There is no session of that number, or there is one already.
     Session(String),
     /// The cell could not be started.

@@ -3,7 +3,7 @@
 use crate::{
     Facts, Grant, Judgement, Profile,
     facts::PLANT,
-    judge::Question,
+    judge::{AskReason, Question},
     rules::{self, Ruling},
 };
 use palisade_plan::change::{Effect, EffectKind, Print};
@@ -11,9 +11,6 @@ use palisade_protocol::{Ask, ToolSpec};
 
 /// The kind of a finding that something outside the transaction changed the same path.
 pub const CONFLICT: &str = "conflict";
-
-/// The reason to ask about effects of which nothing but losses needs approval.
-pub const LOSSES_NEED_APPROVAL: &str = "transactions: losses need approval";
 
 /// Returns the number of files and directories that an effect covers.
 #[must_use]
@@ -34,7 +31,8 @@ pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts
             return Judgement::Deny(crate::judge::denied_by(profile, tool, rule, facts));
         }
         Ruling::Ask(rule) => {
-            return Judgement::Ask(Question::new(name, rule.name(), facts.findings.clone()));
+            let reason = AskReason::Rule(rule.name());
+            return Judgement::Ask(Question::new(name, reason, facts.findings.clone()));
         }
         Ruling::Allow | Ruling::Silent => {}
     }
@@ -47,13 +45,12 @@ pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts
         return Judgement::Allow(Grant::new(name, facts.findings.clone()));
     }
     let has = |kind: &str| facts.findings.iter().any(|found| found.kind == kind);
-    let rule = if has(CONFLICT) {
-        "transactions: changes that conflict with somebody else's need approval"
+    let reason = if has(CONFLICT) {
+        AskReason::Conflict
     } else if has(PLANT) {
-        "transactions: files that a program outside the sandbox would run or obey need approval"
+        AskReason::Plant
     } else {
-        LOSSES_NEED_APPROVAL
-    }
-    .to_owned();
-    Judgement::Ask(Question::new(name, rule, facts.findings.clone()))
+        AskReason::Losses
+    };
+    Judgement::Ask(Question::new(name, reason, facts.findings.clone()))
 }

@@ -50,13 +50,14 @@ impl PathEntry {
 
     /// Returns `true` if the other entry names the same path as this one, or a path below it.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.base == other.base
-            && (self.rest.is_empty() || Path::new(&other.rest).starts_with(&self.rest))
+        // Paths are plain, so their text is compared: this is done for each pair of entries.
+        let below = |rest: &str| rest.is_empty() || rest.starts_with('/') || self.rest == "/";
+        self.base == other.base && other.rest.strip_prefix(&self.rest).is_some_and(below)
     }
 
     /// Returns the number of path components below the base.
     pub(crate) fn depth(&self) -> usize {
-        Path::new(&self.rest).components().filter(|c| matches!(c, Component::Normal(_))).count()
+        if self.rest == "/" { 0 } else { self.rest.matches('/').count() }
     }
 
     /// Returns the entry as it is written in a profile, without the `!`.

@@ -71,7 +71,7 @@ pub const ADJUSTED: &str = "adjusted";
 pub const MUTATING_TOOL: &str = "mutating_tool";
 
 /// The kind of a finding about a known loss.
-pub(crate) const DESTRUCTIVE: &str = "destructive";
+pub const DESTRUCTIVE: &str = "destructive";
 
 /// The kind of a finding about a plant: a file that a program outside the sandbox would run or
 /// obey.

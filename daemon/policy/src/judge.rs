@@ -9,9 +9,10 @@ use crate::{
     transactions::Unreviewed,
 };
 use palisade_protocol::{
-    Ask, AuditOperation, Checkpoint, Denial, ErrorCode, Finding, Guard, Severity, ToolName,
-    ToolSpec, WireError,
+    ApprovalOutcome, Ask, AuditOperation, Checkpoint, DecidedBy, Denial, ErrorCode, Finding, Guard,
+    Severity, ToolName, ToolSpec, WireError,
 };
+use std::fmt;
 
 /// The judge's decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,8 @@ impl Grant {
     /// Returns `true` if an approver or a rule approved the losses that the findings name.
     #[must_use]
     pub fn approves_losses(&self) -> bool {
-        let is_approver = |checkpoint: &Checkpoint| !checkpoint.is_of_agent_client();
+        let is_approver =
+            |checkpoint: &Checkpoint| !matches!(checkpoint.by, DecidedBy::AgentClient(_));
         self.allowed_by_rule || self.checkpoint.as_ref().is_some_and(is_approver)
     }
 
@@ -76,13 +78,53 @@ impl Grant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     tool: ToolName,
+    reason: AskReason,
     rule: String,
     findings: Vec<Finding>,
 }
 
+/// The reason for which a call or its effects need approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AskReason {
+    /// A rule of the profile, by its name.
+    Rule(String),
+    /// The ask mode.
+    Mode(Ask),
+    /// The effects: a change outside the transaction to the same path.
+    Conflict,
+    /// The effects: a file that a program outside the sandbox would run or obey.
+    Plant,
+    /// The effects: losses, and nothing else.
+    Losses,
+}
+
+impl fmt::Display for AskReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rule(name) => name,
+            Self::Mode(ask) => return write!(f, "ask = {:?}", ask_name(*ask)),
+            Self::Conflict => {
+                "transactions: changes that conflict with somebody else's need approval"
+            }
+            Self::Plant => {
+                "transactions: files that a program outside the sandbox would run or obey need \
+                 approval"
+            }
+            Self::Losses => "transactions: losses need approval",
+        })
+    }
+}
+
 impl Question {
-    pub(crate) const fn new(tool: ToolName, rule: String, findings: Vec<Finding>) -> Self {
-        Self { tool, rule, findings }
+    pub(crate) fn new(tool: ToolName, reason: AskReason, findings: Vec<Finding>) -> Self {
+        let rule = reason.to_string();
+        Self { tool, reason, rule, findings }
+    }
+
+    /// Returns `true` if losses are the only effects that need approval.
+    #[must_use]
+    pub fn is_about_losses(&self) -> bool {
+        self.reason == AskReason::Losses
     }
 
     /// Returns permission for a dry run in a transaction whose effects are always discarded. This
@@ -91,8 +133,14 @@ impl Question {
     /// # Errors
     /// The unchanged request, if a rule or a stricter ask mode requires approval.
     pub fn allow_trial_run(self) -> Result<Grant, Self> {
-        let mode = format!("ask = {:?}", ask_name(Ask::Destructive));
-        if self.rule == mode { Ok(Grant::new(self.tool, self.findings)) } else { Err(self) }
+        match self.reason {
+            AskReason::Mode(Ask::Destructive) => Ok(Grant::new(self.tool, self.findings)),
+            AskReason::Mode(Ask::Never | Ask::Sensitive | Ask::Always)
+            | AskReason::Rule(_)
+            | AskReason::Conflict
+            | AskReason::Plant
+            | AskReason::Losses => Err(self),
+        }
     }
 
     /// Returns the tool that needs approval.
@@ -135,12 +183,12 @@ impl Question {
             why(&self.findings)
         );
         let error = WireError::new(ErrorCode::Denied, message, format!("{reason}; {remedy}"));
-        self.denied(error, "default", reason, remedy)
+        self.denied(error, DecidedBy::Default, reason, remedy)
     }
 
     /// Turns the request into a refusal, because an approver denied it or nobody answered.
     #[must_use]
-    pub fn denied(self, error: WireError, by: &str, reason: &str, remedy: String) -> Refusal {
+    pub fn denied(self, error: WireError, by: DecidedBy, reason: &str, remedy: String) -> Refusal {
         Refusal {
             error,
             denials: vec![Denial {
@@ -153,8 +201,8 @@ impl Question {
             }],
             findings: self.findings,
             checkpoint: Some(Checkpoint {
-                decision: "denied".to_owned(),
-                by: by.to_owned(),
+                decision: ApprovalOutcome::Denied,
+                by,
                 reason: reason.to_owned(),
             }),
         }
@@ -279,7 +327,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     match rules::ruling(&profile.settings.rules, tool, facts) {
         Ruling::Deny(rule) => return Judgement::Deny(refused_by(profile, tool, rule, findings)),
         Ruling::Ask(rule) => {
-            return Judgement::Ask(Question { tool: name, rule: rule.name(), findings });
+            return Judgement::Ask(Question::new(name, AskReason::Rule(rule.name()), findings));
         }
         // A session with a stricter ask mode than the profile still needs approval.
         Ruling::Allow if ask <= profile.ask() => {
@@ -306,8 +354,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         Ask::Always => true,
     };
     if asks {
-        let rule = format!("ask = {:?}", ask_name(ask));
-        Judgement::Ask(Question { tool: name, rule, findings })
+        Judgement::Ask(Question::new(name, AskReason::Mode(ask), findings))
     } else {
         Judgement::Allow(Grant::new(name, findings))
     }

@@ -57,7 +57,7 @@ pub use added_hosts::AddedHostError;
 pub use amend::{Addition, amended, merged, widening, with_reversed_decision};
 pub use checkers::{Checker, CheckerFormat};
 pub use diff::{Difference, Direction, diff};
-pub use effects::{CONFLICT, LOSSES_NEED_APPROVAL, entries_of, judge_effects};
+pub use effects::{CONFLICT, entries_of, judge_effects};
 pub use egress::{EgressDecision, EgressPolicy};
 pub use environment::Search;
 pub use error::ProfileError;
@@ -65,7 +65,9 @@ pub use example::Example;
 pub use explain::{
     Change, ExplainError, Explanation, TargetOwner, explain, explain_bind, fetch_change, on_host,
 };
-pub use facts::{ADJUSTED, ASKED_KINDS, Commands, Facts, MUTATING_TOOL, UpFront, is_asked};
+pub use facts::{
+    ADJUSTED, ASKED_KINDS, Commands, DESTRUCTIVE, Facts, MUTATING_TOOL, UpFront, is_asked,
+};
 pub use handlers::{Handlers, LOSSES};
 pub use jobs::JobRoute;
 pub use judge::{

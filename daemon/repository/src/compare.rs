@@ -7,7 +7,7 @@ use crate::missing::{changed_links, missing};
 use crate::object::{ObjectReader, StoredCopy};
 use crate::search::TreeSearch;
 use crate::staged::{StagedEntry, StagedType};
-use crate::tips::{RootPurpose, Tips};
+use crate::tips::{RootPurpose, Tips, is_stash};
 use crate::{KeepAnswer, NotKeptReason, ObjectId, ReferenceLog, Repository, RepositoryError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +74,8 @@ pub struct Comparison {
     pub missing_packs: Vec<Vec<u8>>,
     /// Files that redirect git elsewhere, or truncate history, and that changed.
     pub changed_links: Vec<Vec<u8>>,
+    /// Stashes that are new. This is no loss.
+    pub new_stashes: Vec<ObjectId>,
 }
 
 impl Comparison {
@@ -90,6 +92,7 @@ impl Comparison {
             missing_objects,
             missing_packs,
             changed_links,
+            new_stashes: _,
         } = self;
         let names = [shrunk_logs, damaged_references, missing_packs, changed_links];
         lost_tips.is_empty()
@@ -129,7 +132,13 @@ pub fn compare(
         missing_objects,
         missing_packs,
         changed_links: changed_links(before, after)?,
+        new_stashes: stashes(&later).difference(&stashes(&tips)).copied().collect(),
     })
+}
+
+/// Returns all stashes, those of operations under way included.
+fn stashes(tips: &Tips) -> BTreeSet<ObjectId> {
+    tips.named().filter(|(name, _)| is_stash(name)).map(|(_, id)| id).collect()
 }
 
 /// Lists the reflogs that lost entries: first those of references that still exist, then the

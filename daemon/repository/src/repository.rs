@@ -152,6 +152,22 @@ impl Repository {
     }
 }
 
+/// Reads only the index of a repository or a linked worktree. Whatever else the repository has, this
+/// says which paths git tracks.
+///
+/// # Errors
+///
+/// If the index is damaged, too large, split or sparse.
+pub fn read_index(git_dir: OwnedFd, bounds: &Bounds) -> Result<StagingIndex, RepositoryError> {
+    let directory = GitDirectory::from_fd(git_dir);
+    let Some(bytes) = directory.read(b"index", bounds.file_bytes)? else {
+        return Ok(StagingIndex::default());
+    };
+    // The checksum at the end tells the hash. A linked worktree has no configuration of its own.
+    parse_index(&bytes, Kind::Sha1)
+        .or_else(|error| parse_index(&bytes, Kind::Sha256).map_err(|_| error))
+}
+
 /// Determines the hash that names objects, and refuses unsupported formats.
 fn object_format(configuration: &Configuration) -> Result<Kind, RepositoryError> {
     let unsupported = |key: &str, value: &Option<Vec<u8>>| {

@@ -12,6 +12,9 @@ const REPLACEMENTS: &[u8] = b"refs/replace/";
 const WORKTREES: &[u8] = b"worktrees/";
 const MAIN_HEAD: &[u8] = b"main-worktree/HEAD";
 const STASH: &[u8] = b"refs/stash";
+/// Files with the id of a stash that an operation under way has made and will apply at its end.
+const AUTOSTASHES: [&[u8]; 3] =
+    [b"rebase-merge/autostash", b"rebase-apply/autostash", b"MERGE_AUTOSTASH"];
 /// Most linked worktrees that are examined.
 pub(crate) const MOST_WORKTREES: usize = 1_000;
 
@@ -80,6 +83,7 @@ impl Tips {
         let heads = layout.heads()?;
         for (directory, path, name) in &heads {
             tips.read_head(directory, path, name, kind);
+            tips.read_autostashes(directory, path, name, kind);
         }
         tips.read_logs(layout, heads, bounds)?;
         let entries = tips.logs.values().flat_map(ReferenceLog::entries);
@@ -103,6 +107,26 @@ impl Tips {
                 }
             }
             None => self.unreadable.push(name.to_vec()),
+        }
+    }
+
+    /// Reads the stashes of operations under way in the directory of a `HEAD`.
+    fn read_autostashes(
+        &mut self,
+        directory: &GitDirectory,
+        head: &[u8],
+        name: &[u8],
+        kind: gix_hash::Kind,
+    ) {
+        let beside = |head: &[u8], file: &[u8]| {
+            [head.strip_suffix(b"HEAD").unwrap_or_default(), file].concat()
+        };
+        for file in AUTOSTASHES {
+            if let Some(ReferenceTarget::Object(id)) =
+                read_target(directory, &beside(head, file), kind)
+            {
+                self.references.insert(beside(name, file), id);
+            }
         }
     }
 
@@ -182,7 +206,8 @@ impl Tips {
     /// everything else.
     pub(crate) fn roots(&self, purpose: RootPurpose, bounds: &Bounds) -> Vec<ObjectId> {
         let counts = |name: &[u8]| {
-            let is_kept = purpose == RootPurpose::Reach || !name.starts_with(WORKTREES);
+            let is_passing = name.starts_with(WORKTREES) || is_autostash(name);
+            let is_kept = purpose == RootPurpose::Reach || !is_passing;
             is_kept && !name.starts_with(REPLACEMENTS)
         };
         let mut names: Vec<_> =
@@ -200,6 +225,17 @@ impl Tips {
         }
         roots
     }
+}
+
+fn is_autostash(name: &[u8]) -> bool {
+    AUTOSTASHES.iter().any(|file| name.ends_with(file)) && !name.starts_with(b"refs/")
+}
+
+/// Returns `true` if a name in [`Tips`] stands for a stash: one of `git stash`, or one that a rebase
+/// or merge under way has made.
+#[must_use]
+pub fn is_stash(name: &[u8]) -> bool {
+    name == STASH || is_autostash(name)
 }
 
 /// Returns the rank of a reference in the order in which roots are searched.

@@ -1,6 +1,6 @@
 //! The one table of characters that are not visible as themselves. Pure: no I/O.
 
-/// How a character appears to a reader.
+/// The appearance of a character to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CharacterClass {
     /// It is seen as itself.

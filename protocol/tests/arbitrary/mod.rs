@@ -261,12 +261,29 @@ fn denial() -> impl Strategy<Value = Denial> {
     )
 }
 
+fn approval_outcome() -> impl Strategy<Value = ApprovalOutcome> {
+    prop_oneof![
+        Just(ApprovalOutcome::Approved),
+        Just(ApprovalOutcome::Modified),
+        Just(ApprovalOutcome::Denied),
+        Just(ApprovalOutcome::Passed),
+        Just(ApprovalOutcome::Replaced),
+        Just(ApprovalOutcome::Withheld),
+    ]
+}
+
+fn decided_by() -> impl Strategy<Value = DecidedBy> {
+    prop_oneof![
+        Just(DecidedBy::Default),
+        text().prop_map(DecidedBy::Approver),
+        text().prop_map(DecidedBy::AgentClient),
+        text().prop_map(DecidedBy::Remembered),
+    ]
+}
+
 fn result() -> impl Strategy<Value = CallResult> {
-    let checkpoint = (text(), text(), text()).prop_map(|(decision, by, reason)| Checkpoint {
-        decision,
-        by,
-        reason,
-    });
+    let checkpoint = (approval_outcome(), decided_by(), text())
+        .prop_map(|(decision, by, reason)| Checkpoint { decision, by, reason });
     (
         (name(), name(), option::of(name()), option::of(text())),
         (text(), text(), text(), option::of(error()), option::of(object())),

@@ -1,6 +1,8 @@
 //! Arbitrary requests, replies and events of operators and observers.
 
-use super::{bytes, error, finding, name, object, path, stream, text, texts};
+use super::{
+    approval_outcome, bytes, decided_by, error, finding, name, object, path, stream, text, texts,
+};
 use palisade_protocol::*;
 use proptest::{collection::vec, option, prelude::*};
 
@@ -199,21 +201,21 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     let whose = || (name(), name(), name());
     prop_oneof![
         question().prop_map(|question| Event::Question(Box::new(question))),
-        (name(), text(), text()).prop_map(|(question, outcome, by)| {
+        (name(), approval_outcome(), decided_by()).prop_map(|(question, outcome, by)| {
             Event::QuestionOver(QuestionOver { question, outcome, by })
         }),
-        (whose(), object(), review(), (text(), text(), text(), text())).prop_map(
-            |(whose, arguments, review, texts)| {
+        (whose(), object(), review(), (approval_outcome(), decided_by(), text(), text())).prop_map(
+            |(whose, arguments, review, (decision, by, reason, digest))| {
                 Event::ToolApproval(Approval {
                     session: whose.0,
                     call_id: whose.1,
                     tool: whose.2,
                     arguments,
                     review,
-                    decision: texts.0,
-                    by: texts.1,
-                    reason: texts.2,
-                    digest: texts.3,
+                    decision,
+                    by,
+                    reason,
+                    digest,
                 })
             }
         ),

@@ -205,7 +205,7 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
             let error = result.error.expect("an error");
             assert_eq!(error.code, ErrorCode::Denied, "{mode:?} {misdeed:?}: {}", error.message);
             let checkpoint = result.checkpoint.expect("a checkpoint");
-            assert_eq!(checkpoint.decision, "denied", "{mode:?} {misdeed:?}");
+            assert_eq!(checkpoint.decision.as_str(), "denied", "{mode:?} {misdeed:?}");
             assert_eq!(desk.text("f").as_deref(), Some("old"), "{mode:?} {misdeed:?}");
             drop((raw, stranger));
         }

@@ -211,7 +211,7 @@ fn agents_do_not_hear_what_is_reviewed_first() {
         let arguments: serde_json::Value =
             serde_json::from_str(decided.arguments.as_str()).unwrap();
         assert_eq!(arguments["command"], "echo secret", "{mode:?}");
-        assert_eq!(decided.decision, "replaced", "{mode:?}");
+        assert_eq!(decided.decision.as_str(), "replaced", "{mode:?}");
         let output = |event: &OperatorEvent| matches!(event, OperatorEvent::CallOutput { .. });
         assert!(!seen.iter().any(output), "{mode:?}: {seen:?}");
     }

@@ -49,7 +49,7 @@ fn losses_in_a_directory_are_approved_once_and_undo_brings_them_back() {
         remember(&desk, "rm out/a", &scope(&desk, "out", &[], &[]));
         let (result, asked) = run(&desk, "rm -r out/deep");
         assert_eq!((result.success, asked), (true, 0), "{mode:?}: {:?}", result.error);
-        assert!(result.checkpoint.unwrap().by.starts_with("remembered:g-"), "{mode:?}");
+        assert!(result.checkpoint.unwrap().by.to_string().starts_with("remembered:g-"), "{mode:?}");
         assert_eq!(desk.text("out/deep/b"), None);
         let undone = desk.sandbox.call("undo", json!({"call_id": result.undo.unwrap()}));
         assert!(undone.success, "{mode:?}: {:?}", undone.error);

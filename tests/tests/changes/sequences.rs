@@ -98,13 +98,13 @@ fn make(desk: &Desk, step: &RandomStep, history: &mut History) {
 }
 
 /// Returns the losses that no rule permits: undo alone keeps only what was in an ignored directory,
-/// and one file for each call that named what it replaced.
+/// and one file for each call that named what it replaced. That file may have kept what was staged.
 fn lost_unasked<'a>(scene: &Scene, lost: &'a BTreeSet<String>, named: usize) -> Vec<&'a String> {
-    let (files, in_git): (Vec<_>, Vec<_>) =
-        lost.iter().partition(|one: &&String| one.starts_with("file "));
+    let of = |kind: &'static str| lost.iter().filter(move |one| one.starts_with(kind));
     let is_ignored = |one: &&String| scene.has_git && one.starts_with("file dist/");
-    let files = files.into_iter().filter(|one| !is_ignored(one)).skip(named);
-    in_git.into_iter().chain(files).collect()
+    let files = of("file ").filter(|one| !is_ignored(one)).skip(named);
+    let others = lost.iter().filter(|one| !one.starts_with("file ") && !one.starts_with("staged "));
+    others.chain(of("staged ").skip(named)).chain(files).collect()
 }
 
 /// Undoes the calls, the newest first, until everything has been seen again; gives what has not.

@@ -340,3 +340,19 @@ fn a_command_can_not_lead_the_next_one_elsewhere() {
         assert!(result.success, "{:?} {}", result.error, result.output);
     }
 }
+
+/// An upstream is configuration of the main repository, which no command of a worktree writes.
+#[test]
+fn a_command_that_sets_an_upstream_is_told_what_to_do() {
+    for mode in Mode::all() {
+        let mut desk = desk(mode);
+        let linked = linked(&desk, "../tree");
+        desk.move_to(&linked.tree);
+        let arguments = json!({"command": "git switch -q -c up --track main"});
+        let (_, message) = desk.sandbox.refused("bash", arguments);
+        assert!(message.contains("`git push` without -u"), "{mode:?}: {message}");
+        assert!(message.contains("--no-track"), "{mode:?}: {message}");
+        let result = desk.sandbox.bash("git switch -q -c up --no-track main");
+        assert!(result.success, "{mode:?}: {:?} {}", result.error, result.output);
+    }
+}

@@ -226,6 +226,30 @@ fn what_the_host_puts_there_meanwhile_is_hidden_as_well() {
     }
 }
 
+/// Prints everything that it finds, when it is told to.
+const PRINTER: &str = "read line; cat .env; ls -A; echo end";
+
+#[test]
+fn a_name_is_hidden_that_is_made_while_nothing_was_hidden_yet() {
+    for mode in Mode::all() {
+        let desk = Desk::asking(mode, &profile("ask = \"never\"", NAMES), Ask::Never);
+        desk.file("plain", "seen\n");
+        for route in [Value::Null, json!("watch")] {
+            let arguments = json!({"command": PRINTER, "route": route, "input": true});
+            let job = desk.sandbox.start_job(arguments);
+            desk.file(".env", "secret\n");
+            let line = json!({"job": job, "data": "go\n"});
+            assert!(desk.sandbox.done("job_input", line).success);
+            let (printed, _) = desk.sandbox.whole_job(job);
+            assert!(printed.contains("plain\n"), "{mode:?} {route}: {printed}");
+            assert!(printed.ends_with("end\n"), "{mode:?} {route}: {printed}");
+            assert!(!printed.contains("secret\n"), "{mode:?} {route}: {printed}");
+            assert!(!printed.lines().any(|line| line == ".env"), "{mode:?} {route}: {printed}");
+            fs::remove_file(desk.path(".env")).unwrap();
+        }
+    }
+}
+
 #[test]
 fn no_file_tool_shows_or_changes_it() {
     for mode in Mode::all() {

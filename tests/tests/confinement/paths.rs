@@ -412,6 +412,10 @@ fn the_daemons_own_directories_are_never_in_a_session() {
                 error.1
             );
         }
+        let missing = world.workspace().join("missing");
+        let error = refused_session(&world, Open::new(&missing));
+        let message = format!("workspace {missing:?}: it does not exist");
+        assert_eq!(error, (ErrorCode::WorkspaceRefused, message), "{mode:?}");
         for (name, path) in [("into-state", world.state()), ("into-profiles", world.profiles())] {
             let text = format!("unguarded = [\"!{}\"]", path.display());
             world.add_unasked(name, &profile_with(&[("unguarded = []", &text)]));

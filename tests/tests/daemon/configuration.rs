@@ -60,6 +60,12 @@ fn what_is_wrong_is_named_with_file_line_and_key() {
         let fine = configured.daemon(&good);
         assert_eq!(fine.status.code(), Some(0), "{fine:?}");
         assert!(text(&fine.stdout).contains("\naudit log on disk: 100ms\n"), "{fine:?}");
+        assert!(text(&fine.stdout).contains("\nmetrics: not answered\n"), "{fine:?}");
+        configured.write("metrics.listen = \"127.0.0.1:9464\"\n");
+        let fine = configured.daemon(&good);
+        let told = "\nmetrics: listen on 127.0.0.1:9464; the service refuses this: there, enable \
+                    palisade-metrics.socket\n";
+        assert!(text(&fine.stdout).contains(told), "{fine:?}");
         let file = configured.file.display();
         for (written, expected) in [
             ("# first\nstate = \"state\"\n", "2:9: state: \"state\" is not an absolute path"),

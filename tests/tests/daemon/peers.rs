@@ -148,15 +148,24 @@ fn what_is_another_users_is_not_found_by_any_request() {
         };
         let nothing = anonymous(stranger.refused(page(never)), never);
         assert_eq!(nothing.0, ErrorCode::NotFound);
-        let whose = spooled.to_string();
-        match stranger.ask(page(&whose)) {
-            Reply::Error(error) if house.strangers() => {
-                assert_eq!(anonymous(error, &whose), nothing)
+        let mut own = Raw::greeted(house.one.connect(&house.daemon), DIALECTS[0]);
+        until(
+            "the job has printed",
+            || matches!(own.ask(page(job.call_id.as_str())), Reply::Output(page) if !page.data.0.is_empty()),
+        );
+        drop(own);
+        for (whose, text) in
+            [(spooled.to_string(), "secret\n"), (job.call_id.to_string(), "theirs\n")]
+        {
+            match stranger.ask(page(&whose)) {
+                Reply::Error(error) if house.strangers() => {
+                    assert_eq!(anonymous(error, &whose), nothing)
+                }
+                Reply::Output(page) if !house.strangers() => {
+                    assert!(page.data.0.starts_with(text.as_bytes()))
+                }
+                other => panic!("{mode:?}: {other:?}"),
             }
-            Reply::Output(page) if !house.strangers() => {
-                assert!(page.data.0.starts_with(b"secret\n"))
-            }
-            other => panic!("{mode:?}: {other:?}"),
         }
         // Audit records.
         let records = |id: Option<&str>| {

@@ -64,13 +64,19 @@ fn sigterm_to_the_process_that_stays_ends_the_job_and_commits_what_it_did() {
         let printed = Value::from("ready\n".len());
         until("the job has printed", || jobs(&world)[0]["output_bytes"] == printed);
         assert_eq!(jobs(&world)[0]["running"], Value::Bool(true));
+        let call = told["call_id"].as_str().unwrap();
+        for named in [call, &call[..18], "last"] {
+            let words = ["output", named];
+            let (status, output, errors) = finish(&world, &mut palisade(&world, &daemon, &words));
+            assert_eq!((status, output.as_str()), (Some(0), "ready\n"), "{named}: {errors}");
+            assert!(errors.contains("the job is still running"), "{named}: {errors}");
+        }
         let pid = told["pid"].to_string();
         let kill = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
         assert!(kill.success());
         gone(&told["pid"]);
         assert_eq!(fs::read_to_string(world.workspace().join("early.txt")).unwrap(), "early\n");
         assert_eq!(jobs(&world), Value::Array(Vec::new()));
-        let call = told["call_id"].as_str().unwrap();
         let (_, output, _) = finish(&world, &mut palisade(&world, &daemon, &["output", call]));
         assert_eq!(output, "ready\n");
     }

@@ -64,12 +64,15 @@ fn each_tool_does_what_it_says() {
         assert_eq!(mode_of(&workspace.join("a")), 0o640, "{mode:?}: its mode is kept");
         assert_eq!(data(&done)["effects"][0]["effect"], json!("edited"));
         assert_eq!(data(&done)["size"], json!(12));
+        assert_eq!(data(&done)["replacements"], json!(1));
         assert_eq!(done.undo.as_deref(), Some(done.call_id.as_str()));
         assert_eq!(done.output, format!("edited {}\n", workspace.join("a").display()));
         let all =
             json!({"path": "b", "old_string": "two", "new_string": "zwei", "replace_all": true});
-        assert!(sandbox.done("edit", all).success);
+        let done = sandbox.done("edit", all);
         assert_eq!(read(&world, "b"), "zwei\r\nzwei\r\n");
+        assert_eq!(data(&done)["replacements"], json!(2));
+        assert!(done.output.ends_with("\nreplaced 2 occurrences\n"), "{}", done.output);
         // Through a link, which stays one.
         assert!(sandbox.done("edit", edit("link", "one", "1")).success);
         assert_eq!(read(&world, "a"), "1\n2\nthree\n");

@@ -217,7 +217,7 @@ fn a_claim_is_believed_only_on_the_profiles_word_and_approval_comes_first() {
             tokio::join!(call, answer).0
         });
         assert_eq!(result.output, "rain");
-        assert_eq!(result.checkpoint.unwrap().decision, "approved");
+        assert_eq!(result.checkpoint.unwrap().decision.as_str(), "approved");
         assert_eq!(calls.load(Ordering::SeqCst), 2);
     }
 }

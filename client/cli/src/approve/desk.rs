@@ -7,7 +7,10 @@ use crate::{
         scopes::{self, OfferedScope},
     },
     operator::answer::{Verdict, answer},
-    visible::visible,
+    visible::{
+        columns::{first_columns, last_columns},
+        visible,
+    },
 };
 use palisade_client::{Answer, Question, QuestionId, QuestionOver, Remember};
 use std::{
@@ -90,8 +93,8 @@ impl ApprovalQueue {
         Some(format!(
             "{} is over: {} by {}",
             over.question,
-            visible(&over.outcome),
-            visible(&over.by)
+            over.outcome,
+            visible(&over.by.to_string())
         ))
     }
 
@@ -142,9 +145,7 @@ impl ApprovalQueue {
             // If there is no room for all of the typed text, its end is shown.
             PromptMode::Reason(typed) => {
                 let typed = visible(&String::from_utf8_lossy(typed));
-                let room = columns.saturating_sub(40);
-                let skip = typed.chars().count().saturating_sub(room);
-                let tail: String = typed.chars().skip(skip).collect();
+                let tail = last_columns(&typed, columns.saturating_sub(40));
                 format!("reason for the denial (Enter sends): {tail}")
             }
             PromptMode::Scopes(_) => {
@@ -267,7 +268,7 @@ impl ApprovalQueue {
 
 fn cut(text: &str, columns: usize) -> String {
     // One column is left free, because a full line would wrap.
-    text.chars().take(columns.saturating_sub(1)).collect()
+    first_columns(text, columns.saturating_sub(1)).to_owned()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::approve::card::tests::question;
-use palisade_client::{CommandPrefix, Scope, Until};
+use palisade_client::{ApprovalOutcome, CommandPrefix, DecidedBy, Scope, Until};
 
 fn desk() -> (ApprovalQueue, Instant) {
     let now = Instant::now();
@@ -116,10 +116,10 @@ fn the_queue_is_seen_and_each_has_its_turn() {
     assert_eq!(desk.typed(b"y", now), KeyAction::Nothing, "the key was for the one before");
     let over = QuestionOver {
         question: "q-2".parse().unwrap(),
-        outcome: "expired".to_owned(),
-        by: "deadline".to_owned(),
+        outcome: ApprovalOutcome::Denied,
+        by: DecidedBy::Default,
     };
-    assert_eq!(desk.over(&over).unwrap(), "q-2 is over: expired by deadline");
+    assert_eq!(desk.over(&over).unwrap(), "q-2 is over: denied by default");
     assert_eq!(desk.over(&over), None);
     assert_eq!(desk.typed(b"y", now + PAUSE), KeyAction::Nothing);
     assert_eq!(desk.typed(b"q", now), KeyAction::Quit);

@@ -15,9 +15,9 @@ pub(crate) fn find(directory: &Directory, wanted: &CallSelector) -> Result<Strin
     match wanted {
         CallSelector::Last => {
             // The newest call is hardly ever in an archive.
-            let found = match newest(&mut Reader::new(&directory.find()?))? {
+            let found = match newest(Reader::new(&directory.find()?))? {
                 Some(call) => Some(call),
-                None => newest(&mut directory.reader()?)?,
+                None => newest(directory.reader()?)?,
             };
             found.ok_or_else(|| {
                 let hint = "`palisade run -- COMMAND` makes one";
@@ -26,7 +26,8 @@ pub(crate) fn find(directory: &Directory, wanted: &CallSelector) -> Result<Strin
         }
         CallSelector::Prefix(prefix) => {
             let mut fitting = BTreeSet::new();
-            read(&mut directory.reader()?, &Filter::default(), |sighted| {
+            let mut reader = directory.reader()?.only_with(&[prefix.as_str()]);
+            read(&mut reader, &Filter::default(), |sighted| {
                 let call = sighted.entry.record.call_id();
                 fitting.extend(
                     call.filter(|call| call.starts_with(prefix.as_str())).map(str::to_owned),
@@ -42,9 +43,10 @@ pub(crate) fn find(directory: &Directory, wanted: &CallSelector) -> Result<Strin
 }
 
 /// Returns the id of the newest call, except for those that `why --trace` made.
-fn newest(reader: &mut Reader) -> Result<Option<String>, Failure> {
+fn newest(reader: Reader) -> Result<Option<String>, Failure> {
     let (mut last, mut traces) = (None, BTreeSet::new());
-    read(reader, &Filter::default(), |sighted| {
+    let mut reader = reader.only_with(&["\"kind\":\"call\"", TRACED]);
+    read(&mut reader, &Filter::default(), |sighted| {
         let time = sighted.entry.time;
         let record = sighted.entry.record;
         if let Record::SessionOpen(open) = &record

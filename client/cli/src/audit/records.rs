@@ -70,7 +70,7 @@ fn in_log(log: &Directory, wanted: &CallSelector) -> Result<RecordsOfCall, Failu
     let call_id = find(log, wanted)?;
     let (mut records, mut session) = (Vec::new(), None);
     let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
-    read(&mut log.reader()?, &filter, |sighted| {
+    read(&mut log.reader()?.only_with(&[&call_id]), &filter, |sighted| {
         let record = sighted.entry.record;
         session = session.take().or_else(|| record.session().map(str::to_owned));
         records.push(record);
@@ -78,8 +78,9 @@ fn in_log(log: &Directory, wanted: &CallSelector) -> Result<RecordsOfCall, Failu
     })?;
     if let Some(session) = session {
         let kind = Some(Kind::SessionOpen);
+        let mut reader = log.reader()?.only_with(&[&session]);
         let filter = Filter { session: Some(session), kind, ..Filter::default() };
-        read(&mut log.reader()?, &filter, |sighted| {
+        read(&mut reader, &filter, |sighted| {
             records.insert(0, sighted.entry.record);
             Ok(())
         })?;

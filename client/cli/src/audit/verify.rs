@@ -22,11 +22,11 @@ archive is missing, altered, renamed, of another log, or not signed with the key
 
 Without a key, a user who can write to the log's directory could rewrite it. Store the `head` that
 this prints somewhere else from time to time, and check it with --expect: a log that was cut off or
-rewritten does not contain it. Or have the daemon sign heads (audit.key in palisaded.toml), and check
-the signatures with --public-key.
+rewritten does not contain it. Or have the daemon sign heads (audit.key in palisaded.toml), and
+check the signatures with --public-key.
 
-Archives are checked with the log, so that the chain is checked across the cut. With --from, archives
-up to that record may be missing, and are not read.
+Archives are checked with the log, so that the chain is checked across the cut. With --from,
+archives up to that record may be missing, and are not read.
 
 Examples:
   palisade audit verify

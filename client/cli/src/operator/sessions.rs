@@ -6,6 +6,7 @@ use crate::{
     operator::{self, OperatorOptions},
     paint::{self, Paint, Style, harmless},
     print,
+    visible::columns::{columns as columns_of, first_columns, pad},
 };
 use clap::Args;
 use palisade_client::{CallOverview, KeptOverview, Overview, SessionOverview};
@@ -100,8 +101,8 @@ pub(super) fn fitted(
     }
     let left = columns.saturating_sub(taken(&rows)).max(1);
     for row in &mut rows {
-        if let Some(last) = row.last_mut().filter(|last| last.chars().count() > left) {
-            *last = last.chars().take(left - 1).chain(['…']).collect();
+        if let Some(last) = row.last_mut().filter(|last| columns_of(last) > left) {
+            *last = format!("{}…", first_columns(last, left - 1));
         }
     }
     rows
@@ -115,7 +116,7 @@ fn taken(rows: &[Vec<String>]) -> usize {
 
 fn column_width(rows: &[Vec<String>], column: usize) -> usize {
     let cells = rows.iter().filter_map(|row| row.get(column));
-    cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    cells.map(|cell| columns_of(cell)).max().unwrap_or(0)
 }
 
 /// Summarizes the daemon's state in two lines.
@@ -199,7 +200,7 @@ pub(super) fn table(rows: &[Vec<String>], paint: Paint) -> String {
     let widths: Vec<usize> = (0..columns).map(|column| column_width(rows, column)).collect();
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row.iter().zip(&widths).map(|(cell, width)| pad(cell, *width));
         let line = cells.collect::<Vec<_>>().join("  ");
         let line = line.trim_end();
         text.push_str(&if number == 0 {

@@ -69,7 +69,7 @@ enum TxAction {
     },
 }
 
-/// Which transaction.
+/// The options that select a transaction.
 #[derive(Debug, Args)]
 struct TransactionOptions {
     /// The transaction's id, from `palisade tx list`

@@ -44,9 +44,9 @@ Files are grouped by directory, and caches and toolchains by the entries of the 
 that the next version and the next temporary name are covered. Reads of environment variables can
 not be recorded: the variables are those of the wider profile.
 
-If the command fails, nothing is learned. What it was refused is listed, and what exists on this host
-but not in the session, each with the smallest change that would allow it. --widen writes a profile
-with these changes to FILE, as `palisade profile suggest -o` does.
+If the command fails, nothing is learned. What it was refused is listed, and what exists on this
+host but not in the session, each with the smallest change that would allow it. --widen writes a
+profile with these changes to FILE, as `palisade profile suggest -o` does.
 
 Exit status: 0 the command succeeded both times; 1 a run failed, or behaves differently under the
 learned profile.

@@ -18,9 +18,18 @@ pub(crate) struct List {
 impl List {
     pub(crate) fn perform(self) -> Result<u8, Failure> {
         let files = load::files(&load::directories(&self.directories))?;
-        let set = load::set(&files).map_err(|error| load::bad(&error))?;
-        let longest = set.names().map(str::len).max().unwrap_or(0);
-        for profile in set.names().filter_map(|name| set.get(name)) {
+        let names = load::names(&files);
+        let longest = names.iter().map(|name| name.len()).max().unwrap_or(0);
+        for name in names {
+            let profile = match load::only(name, &files) {
+                Ok(Some(profile)) => profile,
+                Ok(None) => continue,
+                // One that is not valid hides no other.
+                Err(error) => {
+                    print::failure(&load::bad(&error));
+                    continue;
+                }
+            };
             let (name, description) = (profile.name(), profile.description());
             if self.json {
                 print::json(&json!({

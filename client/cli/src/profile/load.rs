@@ -4,6 +4,7 @@ use super::Directories;
 use crate::failure::Failure;
 use palisade_policy::{Owner, Profile, ProfileError, ProfileSet, Source};
 use std::{
+    collections::BTreeSet,
     env, fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -115,6 +116,23 @@ pub(crate) fn set(files: &[File]) -> Result<ProfileSet, ProfileError> {
     ProfileSet::new(files.iter().map(File::source))
 }
 
+/// Loads one profile and those that it needs; `None` if there is none of this name. Files of other
+/// profiles may be invalid.
+pub(crate) fn only(name: &str, files: &[File]) -> Result<Option<Profile>, ProfileError> {
+    let given: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let set = ProfileSet::only(name, &given, |name| {
+        let file = files.iter().find(|file| file.is_named(name));
+        Ok::<_, ProfileError>(file.map(File::source))
+    })?;
+    Ok(set.get(name).cloned())
+}
+
+/// Returns the names of the built-in profiles and of those in files, sorted.
+pub(crate) fn names(files: &[File]) -> BTreeSet<&str> {
+    let built_in = palisade_policy::builtin().into_iter().map(|(name, _)| name);
+    built_in.chain(files.iter().map(|file| file.name.as_str())).collect()
+}
+
 /// Merges two lists of files, without duplicates.
 pub(crate) fn with(mut files: Vec<File>, more: Vec<File>) -> Vec<File> {
     let real = |file: &File| file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
@@ -160,15 +178,15 @@ pub(crate) fn find<'a>(
     let given = wanted.iter().filter(|profile| is_file(profile));
     let given = given.map(|path| File::read(Path::new(path))).collect::<Result<_, _>>()?;
     let files = with(files(&directories(directories_))?, given);
-    let set = set(&files).map_err(|error| bad(&error))?;
     wanted
         .into_iter()
         .map(|profile| {
             let stem = Path::new(profile).file_stem().unwrap_or_default().to_string_lossy();
             let name = if is_file(profile) { stem.as_ref() } else { profile };
-            set.get(name).cloned().ok_or_else(|| {
-                let known = set.names().collect::<Vec<_>>().join(", ");
-                let hint = match palisade_text::nearest(name, set.names()) {
+            only(name, &files).map_err(|error| bad(&error))?.ok_or_else(|| {
+                let names = names(&files);
+                let known = names.iter().copied().collect::<Vec<_>>().join(", ");
+                let hint = match palisade_text::nearest(name, names) {
                     Some(near) => format!("did you mean {near:?}? The profiles are {known}"),
                     None => format!("the profiles are {known}; name a file with its .toml"),
                 };

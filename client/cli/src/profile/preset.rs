@@ -19,10 +19,10 @@ const MOST_FILES: usize = 256;
 /// Write a profile with the hosts that package managers fetch from
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The names come from this host's own settings of pip, npm, cargo, go and apt: files of the system, of
-your home, and variables. Where there are none, they are the tool's public hosts. Each line of the
-profile says where its name comes from. The profile extends another one; change it as you like. It is
-not kept up to date: write it again when the settings have changed.
+The names come from this host's own settings of pip, npm, cargo, go and apt: files of the system,
+of your home, and variables. Where there are none, they are the tool's public hosts. Each line of
+the profile says where its name comes from. The profile extends another one; change it as you like.
+It is not kept up to date: write it again when the settings have changed.
 
 Without a name, the presets are listed, with their hosts on this machine.
 

@@ -10,6 +10,10 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// The C library's texts of two errors of `connect`, in the locale `C`.
+const ECONNREFUSED: &str = "Connection refused";
+const EACCES: &str = "Permission denied";
+
 /// The outcome of a test.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -122,8 +126,9 @@ pub(super) async fn attempt(
     }
     // A change to a protected name is found after the command has ended, and is discarded.
     let by_name = result.denials.iter().any(|one| matches!(one.layer.as_str(), "hide" | "protect"));
-    let refused_to_connect = result.stderr.contains("Connection refused");
-    let refused_port = result.stderr.contains("Permission denied");
+    // bash has no other way to tell the kernel's error than the C library's text of it.
+    let refused_to_connect = result.stderr.contains(ECONNREFUSED);
+    let refused_port = result.stderr.contains(EACCES);
     let found = match (test.act, result.exit_code) {
         (Act::Write, Some(_)) if by_name => Decision::Deny,
         (_, Some(0)) => Decision::Allow,
@@ -171,7 +176,8 @@ fn script(act: Act, target: &str, place: TargetOwner) -> String {
         (Act::Connect, _) => {
             let (host, port) = target.rsplit_once(':').unwrap_or((target, ""));
             let host = host.trim_start_matches('[').trim_end_matches(']');
-            format!("exec 3<> {}", quoted(&format!("/dev/tcp/{host}/{port}")))
+            // Errors have the same text whatever the session's language is.
+            format!("LC_ALL=C; exec 3<> {}", quoted(&format!("/dev/tcp/{host}/{port}")))
         }
     }
 }
@@ -208,6 +214,6 @@ mod tests {
         assert_eq!(word("$WORKSPACE"), "\"$PWD\"");
         assert_eq!(word("/a b/$(c)/it's"), "'/a b/$(c)/it'\\''s'");
         let connect = script(Act::Connect, "[::1]:80", TargetOwner::Session);
-        assert_eq!(connect, "exec 3<> '/dev/tcp/::1/80'");
+        assert_eq!(connect, "LC_ALL=C; exec 3<> '/dev/tcp/::1/80'");
     }
 }

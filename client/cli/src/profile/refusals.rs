@@ -85,6 +85,10 @@ impl Refusals {
         denial: &LayerDenial,
         met: Enforcement,
     ) {
+        // An approver denied it, which no change of the profile answers.
+        if denial.layer.as_str() == "policy" && denial.remedy.as_str().is_empty() {
+            return;
+        }
         let text = |clean: &CleanText| clean.as_str().to_owned();
         let profile = place.set.and_then(|set| set.get(place.profile));
         let answer = match (profile, place.scene) {

@@ -91,7 +91,7 @@ pub(super) fn answer(
         "tools.allow" | "fs.allow_delete" => return Answer::AllowedByNow,
         _ => {}
     }
-    let (right, _) = rule.split_once(':').unwrap_or_default();
+    let right = denied.right().unwrap_or_default();
     if right == "bind" {
         return match explain_bind(written, target) {
             Some(_) => Answer::AsRecorded,

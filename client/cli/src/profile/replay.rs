@@ -155,16 +155,14 @@ fn of_call(first: &Profile, second: &Profile, scene: &Scene, call: &Call) -> Vec
     found.into_iter().map(changed).collect()
 }
 
-/// Compares the profiles on a refused access. The access right is the first word of the refusal's
-/// rule.
+/// Compares the profiles on a refused access.
 fn of_denial(
     first: &Profile,
     second: &Profile,
     scene: &Scene,
     denial: &LayerDenial,
 ) -> Option<(String, String, String)> {
-    let (right, _) = denial.rule.as_str().split_once(':')?;
-    let act: Act = right.parse().ok()?;
+    let act: Act = denial.right()?.parse().ok()?;
     differs(first, second, scene, act, denial.target.as_str())
 }
 

@@ -41,8 +41,8 @@ owned by root. Remove what you do not want to allow; `palisade profile diff` sho
 
 Refusals of a profile that is only observed are marked as such.
 
---trace takes the refusals from a second run of one call instead, as `palisade why --trace` makes it.
-They include paths that exist on this host, and that the profile leaves out of the session.
+--trace takes the refusals from a second run of one call instead, as `palisade why --trace` makes
+it. They include paths that exist on this host, and that the profile leaves out of the session.
 
 Exit status: 0 there are suggestions; 1 nothing was refused, or would have been.
 
@@ -238,6 +238,9 @@ mod tests {
             refusals.add(&place("workspace", call), &of, Enforcement::Refused);
         }
         refusals.add(&place("strict", "c3"), &of, Enforcement::WouldBe);
+        // What an approver denied is no reason to change the profile.
+        let answered = LayerDenial { layer: CleanText::new("policy"), ..denial("bash", "") };
+        refusals.add(&place("strict", "c4"), &answered, Enforcement::Refused);
         let suggestions = refusals.suggestions();
         let told: Vec<_> = suggestions.iter().map(|s| (s.profile, s.times, s.calls)).collect();
         assert_eq!(told, [("workspace", 3, 3), ("workspace", 1, 1), ("strict", 1, 1)]);

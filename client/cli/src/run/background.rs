@@ -38,7 +38,7 @@ pub(super) async fn start(is_json: bool) -> Result<u8, Failure> {
     } else {
         let call = told["call_id"].as_str().unwrap_or_default();
         print::line(&format!("job {}, call {call}", told["job"]))?;
-        print::note(&format!("its output, when it has ended: palisade output {call}"));
+        print::note(&format!("its output: palisade output {call}"));
         print::note(&format!("its state: palisade jobs; to end it: kill {}", told["pid"]));
     }
     Ok(0)

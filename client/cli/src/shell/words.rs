@@ -9,8 +9,8 @@ pub(super) enum ShellInput {
     Line { flags: Vec<String>, line: String, operands: Vec<String> },
     /// A script, with the operands `$1` and so on.
     Script { flags: Vec<String>, path: String, operands: Vec<String> },
-    /// Standard input.
-    Stdin { flags: Vec<String> },
+    /// Standard input, with the operands `$1` and so on.
+    Stdin { flags: Vec<String>, operands: Vec<String> },
 }
 
 /// Reads the words as a shell would. A single operand that is not a file is a line: programs that
@@ -20,7 +20,7 @@ pub(super) fn parse(
     is_file: impl Fn(&str) -> bool,
 ) -> Result<ShellInput, Failure> {
     let mut words = words.iter();
-    let (mut flags, mut is_line) = (Vec::new(), false);
+    let (mut flags, mut source) = (Vec::new(), Source::Operand);
     let first = loop {
         let Some(word) = words.next() else { break None };
         match word.as_str() {
@@ -28,35 +28,53 @@ pub(super) fn parse(
             "--login" | "--norc" | "--noprofile" | "--posix" => {}
             long if long.starts_with("--") => return Err(unknown(long)),
             cluster => match cluster.strip_prefix('-') {
-                Some(letters) => is_line |= options(letters, &mut words, &mut flags)?,
+                Some(letters) => source = source.max(options(letters, &mut words, &mut flags)?),
                 None => break Some(word),
             },
         }
     };
     let operands: Vec<String> = words.cloned().collect();
-    match (first, is_line) {
-        (Some(line), true) => Ok(ShellInput::Line { flags, line: line.clone(), operands }),
-        (None, true) => Err(Failure::new("-c needs a line", "write -c 'LINE'")),
-        (None, false) => Ok(ShellInput::Stdin { flags }),
-        (Some(line), false) if operands.is_empty() && !is_file(line) => {
+    match (first, source) {
+        (Some(line), Source::Line) => Ok(ShellInput::Line { flags, line: line.clone(), operands }),
+        (None, Source::Line) => Err(Failure::new("-c needs a line", "write -c 'LINE'")),
+        (first, Source::Stdin) => {
+            let operands = first.into_iter().cloned().chain(operands).collect();
+            Ok(ShellInput::Stdin { flags, operands })
+        }
+        (None, Source::Operand) => Ok(ShellInput::Stdin { flags, operands }),
+        (Some(line), Source::Operand) if operands.is_empty() && !is_file(line) => {
             Ok(ShellInput::Line { flags, line: line.clone(), operands })
         }
-        (Some(path), false) => Ok(ShellInput::Script { flags, path: path.clone(), operands }),
+        (Some(path), Source::Operand) => {
+            Ok(ShellInput::Script { flags, path: path.clone(), operands })
+        }
     }
 }
 
-/// Reads one word of single-letter options; returns whether a line follows.
+/// The source of the commands, by the options; a later variant wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    /// The first operand, or standard input if there is none.
+    Operand,
+    /// Standard input, by `-s`.
+    Stdin,
+    /// The first operand as a line, by `-c`.
+    Line,
+}
+
+/// Reads one word of single-letter options; returns the source of the commands that they name.
 fn options<'a>(
     letters: &str,
     words: &mut impl Iterator<Item = &'a String>,
     flags: &mut Vec<String>,
-) -> Result<bool, Failure> {
-    let mut is_line = false;
+) -> Result<Source, Failure> {
+    let mut source = Source::Operand;
     for letter in letters.chars() {
         match letter {
-            'c' => is_line = true,
-            // A session has no start-up files, and input is passed on in any case.
-            'l' | 'i' | 's' => {}
+            'c' => source = source.max(Source::Line),
+            's' => source = source.max(Source::Stdin),
+            // A session has no start-up files, and is never interactive.
+            'l' | 'i' => {}
             'e' | 'u' | 'x' | 'f' | 'n' => flags.push(format!("-{letter}")),
             'o' => {
                 let name = words.next().ok_or_else(|| unknown("-o without a name"))?;
@@ -65,7 +83,7 @@ fn options<'a>(
             _ => return Err(unknown(&format!("-{letter}"))),
         }
     }
-    Ok(is_line)
+    Ok(source)
 }
 
 fn unknown(option: &str) -> Failure {
@@ -118,8 +136,15 @@ mod tests {
         };
         assert_eq!(read(&["script.sh"]).unwrap(), script(&[]));
         assert_eq!(read(&["script.sh", "-x"]).unwrap(), script(&["-x"]));
-        assert_eq!(read(&[]).unwrap(), ShellInput::Stdin { flags: Vec::new() });
-        assert_eq!(read(&["-s"]).unwrap(), ShellInput::Stdin { flags: Vec::new() });
+        let stdin = |operands: &[&str]| ShellInput::Stdin {
+            flags: Vec::new(),
+            operands: operands.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        assert_eq!(read(&[]).unwrap(), stdin(&[]));
+        assert_eq!(read(&["-s"]).unwrap(), stdin(&[]));
+        assert_eq!(read(&["-s", "a", "b"]).unwrap(), stdin(&["a", "b"]));
+        assert_eq!(read(&["-s", "--", "script.sh"]).unwrap(), stdin(&["script.sh"]));
+        assert_eq!(read(&["-sc", "a b"]).unwrap(), line(&[], "a b", &[]), "as bash has it");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A fake operator socket of a daemon, which sends what a test tells it to.
 
 use palisade_protocol::{
-    Answer, Answered, Envelope, Event, Question, QuestionOver, Register, Registered, Reply,
-    Request, RequestId, ServerMessage, Welcome, codec, limits::VERSION,
+    Answer, Answered, ApprovalOutcome, DecidedBy, Envelope, Event, Question, QuestionOver,
+    Register, Registered, Reply, Request, RequestId, ServerMessage, Welcome, codec,
+    limits::VERSION,
 };
 use std::{
     io::{Read as _, Write as _},
@@ -63,12 +64,8 @@ impl Daemon {
         self.send(&ServerMessage::Event(Event::Question(Box::new(question.clone()))));
     }
 
-    pub(crate) fn over(&mut self, id: &str, outcome: &str) {
-        let over = QuestionOver {
-            question: id.parse().unwrap(),
-            outcome: outcome.to_owned(),
-            by: "test".to_owned(),
-        };
+    pub(crate) fn over(&mut self, id: &str, outcome: ApprovalOutcome) {
+        let over = QuestionOver { question: id.parse().unwrap(), outcome, by: DecidedBy::Default };
         self.send(&ServerMessage::Event(Event::QuestionOver(over)));
     }
 
@@ -76,7 +73,7 @@ impl Daemon {
     pub(crate) fn answer(&mut self) -> Answer {
         let Envelope { id, request } = self.next().unwrap();
         let Request::Answer(answer) = request else { panic!("{request:?}") };
-        self.over(answer.question.as_str(), "answered");
+        self.over(answer.question.as_str(), ApprovalOutcome::Approved);
         self.reply(id, Reply::Answered(Answered { grant: None }));
         *answer
     }

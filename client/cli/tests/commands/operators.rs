@@ -2,8 +2,8 @@
 
 use crate::fake::{Daemon, question};
 use palisade_protocol::{
-    Answer, Answered, Decision, Deny, Envelope, ErrorCode, Grants, Modified, Pending, Reply,
-    Request, Review, WireError,
+    Answer, Answered, ApprovalOutcome, Decision, Deny, Envelope, ErrorCode, Grants, Modified,
+    Pending, Reply, Request, Review, WireError,
 };
 use std::{
     os::unix::net::UnixListener,
@@ -234,7 +234,7 @@ fn a_question_that_is_over_ends_its_program() {
         while !started.exists() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        daemon.over("q-1", "cancelled");
+        daemon.over("q-1", ApprovalOutcome::Denied);
         daemon.ask(&question("q-2"));
         let Envelope { id, request } = daemon.next().unwrap();
         daemon.reply(id, Reply::Answered(Answered { grant: None }));

@@ -60,6 +60,27 @@ fn profiles_are_listed_and_shown() {
 }
 
 #[test]
+fn a_bad_profile_breaks_only_itself() {
+    let place = directory();
+    fs::create_dir(place.path().join("more")).unwrap();
+    fs::write(place.path().join("more/mine.toml"), MINE).unwrap();
+    let bad = MINE.replace("memory", "memmory");
+    fs::write(place.path().join("more/bad.toml"), bad).unwrap();
+    let (status, told, errors) = profile(&place, &["list", "--profiles", "more"]);
+    assert_eq!(status, 0, "{errors}");
+    assert!(told.contains("\nmine ") && !told.contains("bad"), "{told}");
+    assert!(errors.contains("more/bad.toml:8:1: limits.memmory: unknown key"), "{errors}");
+    for words in [&["show", "mine"][..], &["explain", "mine", "read", "/etc/hosts"]] {
+        let words = [words, &["--profiles", "more"]].concat();
+        let (status, _, errors) = profile(&place, &words);
+        assert_eq!((status, errors.as_str()), (0, ""), "{words:?}");
+    }
+    let (status, told, errors) = profile(&place, &["show", "bad", "--profiles", "more"]);
+    assert_eq!((status, told.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("limits.memmory: unknown key"), "{errors}");
+}
+
+#[test]
 fn files_are_checked_each_with_its_own_error() {
     let place = directory();
     fs::write(place.path().join("mine.toml"), MINE).unwrap();

@@ -2,9 +2,9 @@
 
 use crate::fake::{Daemon, question};
 use palisade_protocol::{
-    Bytes, CallResult, Decision, Deny, Envelope, ErrorCode, Event, Modified, Opened, Receipt,
-    Reply, Request, RequestId, Scope, ScopeHistory, ScopeUse, ServerMessage, Stream, Until,
-    WireError,
+    ApprovalOutcome, Bytes, CallResult, Decision, Deny, Envelope, ErrorCode, Event, Modified,
+    Opened, Receipt, Reply, Request, RequestId, Scope, ScopeHistory, ScopeUse, ServerMessage,
+    Stream, Until, WireError,
 };
 use std::{
     os::unix::net::UnixListener,
@@ -192,8 +192,8 @@ fn a_person_answers_each_question_by_key() {
     let Envelope { id, request } = daemon.next().unwrap();
     assert!(matches!(request, Request::Abort(abort) if abort.session.as_str() == "s-1"));
     daemon.reply(id, Reply::Done);
-    daemon.over("q-5", "cancelled");
-    screen.shows("q-5 is over: cancelled by test");
+    daemon.over("q-5", ApprovalOutcome::Denied);
+    screen.shows("q-5 is over: denied by default");
 
     screen.keys(&["q"]);
     screen.shows("status=0");

@@ -1,8 +1,9 @@
 //! Tests of what a model reads of a result.
 
 use super::*;
-use palisade_client::{Checkpoint, Degraded, Denial, ErrorCode, Receipt, WireError};
-use palisade_options::connect::PrivateReason;
+use palisade_client::{
+    ApprovalOutcome, Checkpoint, DecidedBy, Degraded, Denial, ErrorCode, Receipt, WireError,
+};
 
 fn result() -> CallResult {
     let text = json!({
@@ -16,8 +17,7 @@ fn result() -> CallResult {
     serde_json::from_value(text).unwrap()
 }
 
-const USUAL: Circumstances =
-    Circumstances { continuity: Continuity::Same, daemon: Daemon::Running, is_given_up: false };
+const USUAL: Circumstances = Circumstances { continuity: Continuity::Same, is_given_up: false };
 
 fn text(rendered: &RenderedResult) -> String {
     rendered.answer.content[0].as_text().unwrap().text.clone()
@@ -47,18 +47,16 @@ fn a_denial_says_why_and_what_to_do() {
         opens: String::new(),
     }];
     denied.checkpoint = Some(Checkpoint {
-        decision: "denied".to_owned(),
-        by: "default".to_owned(),
+        decision: ApprovalOutcome::Denied,
+        by: DecidedBy::Default,
         reason: "no approver is connected".to_owned(),
     });
-    let private = Circumstances { daemon: Daemon::Private(PrivateReason::NoneRuns), ..USUAL };
-    let rendered = render(&denied, private, 30_000);
+    let rendered = render(&denied, USUAL, 30_000);
     let said = text(&rendered);
     for line in [
         "Denied: it deleted a.txt",
         "What to do: ask alice",
         "Refused by landlock: /usr/x (fs.write). To allow it: add /usr/x to fs.write",
-        "[no approver can reach the private daemon",
     ] {
         assert!(said.contains(&format!("\n{line}")), "{line}: {said}");
     }
@@ -90,7 +88,7 @@ fn what_is_different_is_always_said() {
     let degraded = vec![Degraded { layer: "uts".to_owned(), why: "not here".to_owned() }];
     other.receipt = Some(Box::new(Receipt { degraded, ..Receipt::default() }));
     other.timed_out = true;
-    let around = Circumstances { continuity: Continuity::Renewed, is_given_up: true, ..USUAL };
+    let around = Circumstances { continuity: Continuity::Renewed, is_given_up: true };
     let said = text(&render(&other, around, 30_000));
     for part in [
         "[not enforced on this host: uts]",

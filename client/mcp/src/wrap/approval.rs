@@ -3,7 +3,7 @@
 
 use super::{input::explain_result, life::ServerLife, tool_list::ToolList};
 use crate::call::explain;
-use palisade_client::{CallResult, Error, arguments::ServerTools};
+use palisade_client::{ApprovalOutcome, CallResult, Error, arguments::ServerTools};
 use tokio::task::JoinSet;
 
 /// The maximum size of the new texts that an approver is shown, in bytes. What is longer is for a
@@ -112,10 +112,12 @@ fn answer(result: Result<CallResult, Error>) -> ToolsAnswer {
         Err(error) => return ToolsAnswer::Unanswered(explain(&error)),
     };
     match &result.checkpoint {
-        Some(checkpoint) if result.success && checkpoint.decision == "approved" => {
+        Some(checkpoint) if result.success && checkpoint.decision == ApprovalOutcome::Approved => {
             ToolsAnswer::Approved
         }
-        Some(checkpoint) if checkpoint.decision == "denied" && checkpoint.by != "default" => {
+        Some(checkpoint)
+            if checkpoint.decision == ApprovalOutcome::Denied && !checkpoint.is_unanswered() =>
+        {
             ToolsAnswer::Denied(explain_result(&result))
         }
         Some(_) => ToolsAnswer::Unanswered(explain_result(&result)),

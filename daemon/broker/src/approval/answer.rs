@@ -6,10 +6,10 @@ use super::{
     grants::{RememberedApproval, RememberedApprovals},
     open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, AskedApprover, PollState},
-    verdict::{Decider, Verdict},
+    verdict::Verdict,
 };
 use palisade_protocol::{
-    Answer, Answered, Checkpoint, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId,
+    Answer, Answered, DecidedBy, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId,
     Modified, Part, QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
 };
 use std::sync::MutexGuard;
@@ -20,6 +20,23 @@ enum Vote {
     Yes,
     Instead(Verdict),
     No { reason: String, guidance: String },
+}
+
+/// The approver whose answer is taken.
+struct Voter {
+    handler: HandlerId,
+    name: String,
+    by: DecidedBy,
+    registration: Registration,
+}
+
+/// The two kinds of voters. An operator may answer a request without being asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Registration {
+    /// Registered as an approver on this connection.
+    Registered,
+    /// An operator that is not.
+    Unregistered,
 }
 
 fn stale(message: &str) -> WireError {
@@ -73,11 +90,11 @@ impl Approvals {
         answer: Answer,
     ) -> Result<Answered, WireError> {
         let at = state.find(&answer.question)?;
-        let (handler, name) = state.voter(from)?;
-        state.fits(at, &handler, &answer)?;
-        let asked = state.take_vote(at, from, &handler, &name)?;
+        let voter = state.voter(from)?;
+        state.fits(at, &voter.handler, &answer)?;
+        let asked = state.take_vote(at, from, &voter)?;
         let (remember, refused) = state.rememberable(at, &answer);
-        let grant = state.count(at, asked, answer.decision, remember, name)?;
+        let grant = state.count(at, asked, answer.decision, remember, voter)?;
         refused.map_or(Ok(Answered { grant }), Err)
     }
 }
@@ -90,9 +107,8 @@ impl ApprovalsState {
         asked: AskedApprover,
         decision: Decision,
         remember: Option<Remember>,
-        name: String,
+        Voter { name, by, .. }: Voter,
     ) -> Result<Option<GrantId>, WireError> {
-        let by = decider(&name);
         let Some(open) = self.open.get_mut(at) else {
             return Err(stale("the approval request has ended"));
         };
@@ -107,9 +123,9 @@ impl ApprovalsState {
                     }
                     (PollState::Lost(why), _) => Verdict::default(why, ""),
                     (PollState::Carried(_), Vote::Instead(verdict)) => verdict,
-                    (PollState::Carried(name), Vote::Yes | Vote::No { .. }) => {
+                    (PollState::Carried(by), Vote::Yes | Vote::No { .. }) => {
                         let kept = self.prepare(at)?;
-                        Verdict::Approved { by: decider(&name), kept }
+                        Verdict::Approved { by, kept }
                     }
                 }
             }
@@ -126,15 +142,7 @@ impl ApprovalsState {
     }
 }
 
-/// Names the approver that decided. The name of an agent's client says its class already.
-fn decider(name: &str) -> Decider {
-    match name.starts_with(Checkpoint::AGENT_CLIENT) {
-        true => Decider::AgentClient(name.to_owned()),
-        false => Decider::Approver(name.to_owned()),
-    }
-}
-
-fn vote(decision: Decision, by: &Decider) -> Vote {
+fn vote(decision: Decision, by: &DecidedBy) -> Vote {
     let by = by.clone();
     match decision {
         Decision::Approve | Decision::Pass => Vote::Yes,
@@ -194,14 +202,21 @@ impl ApprovalsState {
 
     /// Returns the voter: the approver of the connection, or an operator who is not registered as
     /// one.
-    fn voter(&self, from: Answerer) -> Result<(HandlerId, String), WireError> {
+    fn voter(&self, from: Answerer) -> Result<Voter, WireError> {
         let mut attached = self.attached.iter();
         if let Some(handler) = attached.find(|handler| handler.from.connection == from.connection) {
-            return Ok((handler.id.clone(), handler.register.name.clone()));
+            return Ok(Voter {
+                handler: handler.id.clone(),
+                name: handler.register.name.clone(),
+                by: handler.by.clone(),
+                registration: Registration::Registered,
+            });
         }
-        let id = HandlerId::try_from(format!("operator-{}", from.connection))
+        let handler = HandlerId::try_from(format!("operator-{}", from.connection))
             .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
-        Ok((id, format!("operator:{}", from.uid)))
+        let name = format!("operator:{}", from.uid);
+        let by = DecidedBy::Approver(name.clone());
+        Ok(Voter { handler, name, by, registration: Registration::Unregistered })
     }
 
     /// Refuses an answer that does not fit the approval request. If the approver had been asked,
@@ -273,12 +288,12 @@ impl ApprovalsState {
         &mut self,
         at: usize,
         from: Answerer,
-        handler: &HandlerId,
-        name: &str,
+        voter: &Voter,
     ) -> Result<AskedApprover, WireError> {
         let Some(open) = self.open.get_mut(at) else {
             return Err(stale("the approval request has ended"));
         };
+        let Voter { handler, by, registration, .. } = voter;
         if open.poll.has_voted(handler) {
             return Err(stale("this approver has already answered; its first answer counts"));
         }
@@ -294,11 +309,13 @@ impl ApprovalsState {
                 Err(stale("the answer came after the approver's deadline"))
             }
             Some(asked) => Ok(asked),
-            None if handler.as_str().starts_with("operator-") => {
-                let (handler, name, priority) =
-                    (handler.clone(), name.to_owned(), open.poll.top().unwrap_or_default());
-                Ok(AskedApprover { handler, from, name, priority, until: Instant::now() })
-            }
+            None if *registration == Registration::Unregistered => Ok(AskedApprover {
+                handler: handler.clone(),
+                from,
+                by: by.clone(),
+                priority: open.poll.top().unwrap_or_default(),
+                until: Instant::now(),
+            }),
             None => Err(WireError::new(
                 ErrorCode::Forbidden,
                 "this approver was not asked: its filter excludes the approval request",

@@ -4,11 +4,11 @@
 
 use super::{
     coverage::{ComparedRequest, ReviewedPart},
-    grants::ApprovalKey,
+    grants::{ApprovalKey, RememberedApproval},
     inquiry::{ApprovalRequest, Stakes},
     question::asker,
     service::{ApprovalService, summaries},
-    verdict::{Decider, Verdict},
+    verdict::Verdict,
 };
 use crate::{
     base::identity::{SessionIdentity, WorkingDirectory},
@@ -18,8 +18,8 @@ use crate::{
 use palisade_egress_protocol::host::Target;
 use palisade_policy::Facts;
 use palisade_protocol::{
-    CallId, CallOverview, Checkpoint, Finding, JsonText, NameError, Question, RawPath, Review,
-    Severity, ToolName, View, ViewLine, WireError,
+    ApprovalOutcome, CallId, CallOverview, Checkpoint, DecidedBy, Finding, GrantId, JsonText,
+    NameError, Question, RawPath, Review, Severity, ToolName, View, ViewLine, WireError,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -46,14 +46,18 @@ pub(crate) struct ConnectionReview<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConnectionDecision {
     /// The connection may be made.
-    Approved { by: Decider },
+    Approved {
+        by: DecidedBy,
+        /// The remembered approval, if it is one: the connection ends with it.
+        grant: Option<GrantId>,
+    },
     /// It may not. `by` is the default if nobody could be asked.
-    Denied { by: Decider, reason: String, guidance: String },
+    Denied { by: DecidedBy, reason: String, guidance: String },
 }
 
 impl ConnectionDecision {
     fn default(reason: String) -> Self {
-        Self::Denied { by: Decider::Default, reason, guidance: String::new() }
+        Self::Denied { by: DecidedBy::Default, reason, guidance: String::new() }
     }
 }
 
@@ -68,6 +72,11 @@ pub(crate) async fn ask(
     }
 }
 
+/// Returns `true` if a remembered approval covers a connection: then nobody is asked.
+pub(crate) fn is_remembered(approvals: &ApprovalService, review: &ConnectionReview<'_>) -> bool {
+    review.inquiry().is_ok_and(|inquiry| approvals.desk.covering(&inquiry.claim).is_some())
+}
+
 async fn decide(
     approvals: &ApprovalService,
     review: &ConnectionReview<'_>,
@@ -77,8 +86,9 @@ async fn decide(
     let call_id = inquiry.question.call_id.clone();
     let audit = &approvals.telemetry.audit;
     if let Some((id, by)) = approvals.desk.remembered(&inquiry.claim) {
-        let by = Decider::Remembered(format!("{id} of {by}"));
-        let checkpoint = checkpoint("approved", &by, "a remembered approval covers it");
+        let (by, grant) = (DecidedBy::Remembered(format!("{id} of {by}")), Some(id));
+        let checkpoint =
+            checkpoint(ApprovalOutcome::Approved, &by, "a remembered approval covers it");
         let answering = CheckpointDecision {
             review: Review::Input,
             checkpoint: &checkpoint,
@@ -87,7 +97,7 @@ async fn decide(
         };
         audit.connection_answered(session, &call_id, answering).await?;
         review.tell(approvals, &inquiry.question, &checkpoint, "");
-        return Ok(ConnectionDecision::Approved { by });
+        return Ok(ConnectionDecision::Approved { by, grant });
     }
     let approvers = approvals.desk.announce(&mut inquiry)?;
     let time = inquiry.time();
@@ -108,11 +118,12 @@ async fn decide(
     };
     let (checkpoint, kept, decision) = match verdict {
         Verdict::Approved { by, kept } => {
-            let decision = ConnectionDecision::Approved { by: by.clone() };
-            (checkpoint("approved", &by, ""), kept, decision)
+            let grant = kept.first().map(RememberedApproval::id);
+            let decision = ConnectionDecision::Approved { by: by.clone(), grant };
+            (checkpoint(ApprovalOutcome::Approved, &by, ""), kept, decision)
         }
         Verdict::Denied { by, reason, guidance } => {
-            let checkpoint = checkpoint("denied", &by, &reason);
+            let checkpoint = checkpoint(ApprovalOutcome::Denied, &by, &reason);
             (checkpoint, Vec::new(), ConnectionDecision::Denied { by, reason, guidance })
         }
         Verdict::Modified { .. } | Verdict::Replaced { .. } | Verdict::Part { .. } => {
@@ -229,9 +240,8 @@ impl ConnectionReview<'_> {
     }
 }
 
-fn checkpoint(decision: &str, by: &Decider, reason: &str) -> Checkpoint {
-    let text = str::to_owned;
-    Checkpoint { decision: text(decision), by: by.to_string(), reason: text(reason) }
+fn checkpoint(decision: ApprovalOutcome, by: &DecidedBy, reason: &str) -> Checkpoint {
+    Checkpoint { decision, by: by.clone(), reason: reason.to_owned() }
 }
 
 fn internal(error: NameError) -> WireError {

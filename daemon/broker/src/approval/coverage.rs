@@ -5,7 +5,7 @@ use super::grants::ApprovalKey;
 use crate::base::preview::Preview;
 use palisade_audit::{CleanText, Hash, LostPath, RequestKey};
 use palisade_plan::evidence::{EarlierEntry, EarlierKind, GitEvidence};
-use palisade_policy::{Commands, Facts, LOSSES_NEED_APPROVAL, Question, is_asked};
+use palisade_policy::{Commands, DESTRUCTIVE, Facts, Question, is_asked};
 use palisade_protocol::{LossScope, Scope};
 
 /// The most entries of a list that is recorded; a request with more is not compared later.
@@ -36,15 +36,14 @@ impl CommandLosses {
         facts: &Facts,
         commands: &Commands,
     ) -> Option<Self> {
-        let is_comparable = question.rule() == LOSSES_NEED_APPROVAL
-            && !facts.is_permanent
-            && preview.conflicts.is_empty();
+        let is_comparable =
+            question.is_about_losses() && !facts.is_permanent && preview.conflicts.is_empty();
         if !is_comparable {
             return None;
         }
         let mut losses = Vec::new();
         for found in question.findings().iter().filter(|found| is_asked(found)) {
-            if found.kind != "destructive" || found.targets.is_empty() {
+            if found.kind != DESTRUCTIVE || found.targets.is_empty() {
                 return None;
             }
             for target in &found.targets {
@@ -228,7 +227,7 @@ fn commands(facts: &Facts) -> Option<Vec<Vec<String>>> {
     if asked.is_empty() {
         return Some(commands.clone());
     }
-    if asked.iter().any(|found| found.kind != "destructive") {
+    if asked.iter().any(|found| found.kind != DESTRUCTIVE) {
         return None;
     }
     let words = asked

@@ -16,7 +16,7 @@ use crate::{
     telemetry::audit::docket::review_word,
 };
 use palisade_protocol::{
-    Checkpoint, ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register,
+    DecidedBy, ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register,
     Scope, SessionId, WireError,
 };
 use std::{
@@ -24,17 +24,49 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{Instant, sleep_until},
 };
+
+/// The way in which approvers reach this daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ApproverAccess {
+    /// By the operator socket.
+    #[default]
+    Socket,
+    /// Only by the client that started this private daemon.
+    PrivateClient,
+}
+
+impl ApproverAccess {
+    /// The hint where nobody could answer.
+    pub(super) const fn hint(self) -> &'static str {
+        match self {
+            Self::Socket => "connect an approver with `palisade approve`",
+            Self::PrivateClient => {
+                "`palisade approve` can not reach this private daemon: `palisade run` at a terminal \
+                 asks there, a program can give its session an approver, a running palisaded takes \
+                 approvers, and the profile `autonomous` keeps losses for undo instead of asking"
+            }
+        }
+    }
+}
 
 /// The connected approvers, the open approval requests and the remembered approvals.
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
     state: Mutex<ApprovalsState>,
+    /// Notified when a remembered approval is gone before its time.
+    fewer: Notify,
 }
 
 impl Approvals {
+    /// Creates a desk without approvers and requests.
+    pub(crate) fn new(access: ApproverAccess) -> Self {
+        let state = ApprovalsState { access, ..ApprovalsState::default() };
+        Self { state: Mutex::new(state), ..Self::default() }
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, ApprovalsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,6 +100,10 @@ impl Approvals {
         register: Register,
         outbox: Outbox,
     ) -> Result<HandlerId, WireError> {
+        let by = match &class {
+            ApproverClass::Operator => DecidedBy::Approver(register.name.clone()),
+            ApproverClass::AgentClient(_) => DecidedBy::AgentClient(register.name.clone()),
+        };
         let register = ranked(&class, register)?;
         let mut state = self.state();
         state.detach(from.connection, "the approver changed its registration");
@@ -75,7 +111,8 @@ impl Approvals {
         let id = HandlerId::try_from(format!("h-{}", state.count))
             .map_err(|error| WireError::new(ErrorCode::Internal, error.to_string(), ""))?;
         let heard = Instant::now();
-        let attached = ConnectedApprover { id: id.clone(), from, class, register, outbox, heard };
+        let attached =
+            ConnectedApprover { id: id.clone(), from, class, by, register, outbox, heard };
         for open in &mut state.open {
             open.offer(&attached, heard);
         }
@@ -124,7 +161,27 @@ impl Approvals {
 
     /// Revokes a remembered approval and returns it.
     pub(crate) fn revoke(&self, id: &GrantId) -> Result<Grant, WireError> {
-        self.state().memory.revoke(id)
+        let revoked = self.state().memory.revoke(id);
+        self.fewer.notify_waiters();
+        revoked
+    }
+
+    /// Returns when a remembered approval has expired, was revoked, or was dropped.
+    pub(crate) async fn ended(&self, id: &GrantId) {
+        loop {
+            let mut fewer = std::pin::pin!(self.fewer.notified());
+            fewer.as_mut().enable();
+            let lifetime = self.state().memory.lifetime(id);
+            match lifetime {
+                None => return,
+                Some(None) => fewer.await,
+                Some(Some(until)) if until <= Instant::now() => return,
+                Some(Some(until)) => tokio::select! {
+                    () = fewer => {}
+                    () = sleep_until(until) => {}
+                },
+            }
+        }
     }
 
     /// Returns `true` if an approval is remembered already.
@@ -135,6 +192,8 @@ impl Approvals {
     /// Remembers an approval that is recorded in the audit log.
     pub(crate) fn keep(&self, kept: RememberedApproval) {
         self.state().memory.keep(kept, Instant::now());
+        // The oldest is dropped if there are too many.
+        self.fewer.notify_waiters();
     }
 
     /// The remembered approval that would cover a call; its use is not counted.
@@ -245,7 +304,7 @@ impl Approvals {
 fn ranked(class: &ApproverClass, register: Register) -> Result<Register, WireError> {
     let Register { name, priority, .. } = &register;
     match class {
-        ApproverClass::Operator if name.starts_with(Checkpoint::AGENT_CLIENT) => {
+        ApproverClass::Operator if name.starts_with(DecidedBy::AGENT_CLIENT) => {
             let message = format!("the name {name:?} is that of an agent's client");
             Err(WireError::new(ErrorCode::InvalidRequest, message, "choose another name"))
         }
@@ -254,7 +313,7 @@ fn ranked(class: &ApproverClass, register: Register) -> Result<Register, WireErr
             Ok(Register { priority, ..register })
         }
         ApproverClass::AgentClient(_) => {
-            let name = format!("{}{name}", Checkpoint::AGENT_CLIENT);
+            let name = format!("{}{name}", DecidedBy::AGENT_CLIENT);
             Ok(Register { name, priority: i32::MIN, ..register })
         }
     }

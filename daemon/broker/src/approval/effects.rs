@@ -9,7 +9,7 @@ use super::{
     service::{ApprovalService, summaries},
 };
 use crate::{
-    approval::verdict::{Decider, Verdict},
+    approval::verdict::Verdict,
     base::{error::CallError, outcome::Outcome, preview::Preview, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
     telemetry::{
@@ -18,7 +18,9 @@ use crate::{
     },
 };
 use palisade_policy::{Commands, Facts, Question};
-use palisade_protocol::{Call, CallId, Checkpoint, Part, Review, ToolName, WireError};
+use palisade_protocol::{
+    ApprovalOutcome, Call, CallId, Checkpoint, DecidedBy, Part, Review, ToolName, WireError,
+};
 use tokio_util::sync::CancellationToken;
 
 /// The call and the change set that an approver is asked about.
@@ -47,7 +49,7 @@ pub(crate) enum ChangeSetDecision {
     /// All changes but these are to be committed.
     Part(Checkpoint, Part),
     /// All changes are to be discarded.
-    Denied { by: Decider, reason: String, guidance: String },
+    Denied { by: DecidedBy, reason: String, guidance: String },
 }
 
 /// Asks whether the changes of a command may be committed.
@@ -77,8 +79,8 @@ pub(crate) async fn ask(
     };
     if let Some((id, by)) = approvals.desk.remembered(&subject.claim()) {
         let checkpoint = Checkpoint {
-            decision: "approved".to_owned(),
-            by: format!("remembered:{id} of {by}"),
+            decision: ApprovalOutcome::Approved,
+            by: DecidedBy::Remembered(format!("{id} of {by}")),
             reason: "a remembered approval covers its losses".to_owned(),
         };
         record(approvals, docket, &asking, &checkpoint, (None, &[])).await?;
@@ -108,21 +110,20 @@ pub(crate) async fn ask(
         }
         Verdict::Approved { .. } | Verdict::Part { .. } => verdict,
     };
-    let text = str::to_owned;
     let (checkpoint, decided, kept) = match verdict {
         Verdict::Approved { by, kept } => {
-            let (decision, by) = (text("approved"), by.to_string());
+            let decision = ApprovalOutcome::Approved;
             let checkpoint = Checkpoint { decision, by, reason: String::new() };
             (checkpoint.clone(), ChangeSetDecision::All(checkpoint), kept)
         }
         Verdict::Part { by, part } => {
-            let reason = text("some of its changes were left out");
-            let checkpoint = Checkpoint { decision: text("approved"), by: by.to_string(), reason };
+            let reason = "some of its changes were left out".to_owned();
+            let checkpoint = Checkpoint { decision: ApprovalOutcome::Approved, by, reason };
             (checkpoint.clone(), ChangeSetDecision::Part(checkpoint, part), Vec::new())
         }
         Verdict::Denied { by, reason, guidance } => {
-            let (decision, said) = (text("denied"), reason.clone());
-            let checkpoint = Checkpoint { decision, by: by.to_string(), reason: said };
+            let decision = ApprovalOutcome::Denied;
+            let checkpoint = Checkpoint { decision, by: by.clone(), reason: reason.clone() };
             (checkpoint, ChangeSetDecision::Denied { by, reason, guidance }, Vec::new())
         }
         Verdict::Modified { .. } | Verdict::Replaced { .. } => {

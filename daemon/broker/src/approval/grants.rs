@@ -153,6 +153,11 @@ impl RememberedApprovals {
         self.kept.iter().any(|known| known.grant.id == kept.grant.id)
     }
 
+    /// When a remembered approval expires, or `None` in its place if it does not; `None` if it has ended.
+    pub(crate) fn lifetime(&self, id: &GrantId) -> Option<Option<Instant>> {
+        self.kept.iter().find(|kept| kept.grant.id == *id).map(|kept| kept.until)
+    }
+
     /// All remembered approvals, oldest first.
     pub(crate) fn list(&mut self, now: Instant) -> Vec<Grant> {
         self.expire(now);

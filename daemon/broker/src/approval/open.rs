@@ -2,6 +2,7 @@
 //! broker.
 
 use super::{
+    desk::ApproverAccess,
     grants::{ApprovalKey, RememberedApprovals},
     inquiry::{ApprovalRequest, Stakes},
     poll::{Answerer, AskedApprover, Poll, PollState},
@@ -10,8 +11,8 @@ use super::{
 use crate::base::{outbox::Outbox, peer::ConnectionNumber};
 use palisade_policy::Handlers;
 use palisade_protocol::{
-    Event, HandlerId, Question, QuestionId, QuestionOver, Register, Remember, ServerMessage,
-    SessionId,
+    DecidedBy, Event, HandlerId, Question, QuestionId, QuestionOver, Register, Remember,
+    ServerMessage, SessionId,
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio::{sync::watch, time::Instant};
@@ -19,11 +20,9 @@ use tokio::{sync::watch, time::Instant};
 /// The number of finished approval requests remembered, to tell late answers from wrong ids.
 const OVER: usize = 1024;
 
-/// The hint where nobody could answer.
-const ATTACH: &str = "connect an approver with `palisade approve`";
-
 #[derive(Debug, Default)]
 pub(super) struct ApprovalsState {
+    pub(super) access: ApproverAccess,
     pub(super) attached: Vec<ConnectedApprover>,
     pub(super) open: Vec<OpenRequest>,
     pub(super) over: VecDeque<QuestionId>,
@@ -37,6 +36,8 @@ pub(super) struct ConnectedApprover {
     pub(super) id: HandlerId,
     pub(super) from: Answerer,
     pub(super) class: ApproverClass,
+    /// The approver in the outcome of what it decides.
+    pub(super) by: DecidedBy,
     pub(super) register: Register,
     pub(super) outbox: Outbox,
     pub(super) heard: Instant,
@@ -103,10 +104,14 @@ impl OpenRequest {
         let own = attached.register.deadline_ms.map(|ms| now + Duration::from_millis(ms));
         let until = own.map_or(self.limit, |own| own.min(self.limit));
         let event = Event::Question(Box::new(self.shown(until, now)));
-        if attached.outbox.try_send(ServerMessage::Event(event)).is_ok() {
-            let Register { name, priority, .. } = &attached.register;
-            let (handler, name, priority) = (attached.id.clone(), name.clone(), *priority);
-            self.poll.ask(AskedApprover { handler, from: attached.from, name, priority, until });
+        if attached.outbox.try_send(ServerMessage::Event(event).into()).is_ok() {
+            self.poll.ask(AskedApprover {
+                handler: attached.id.clone(),
+                from: attached.from,
+                by: attached.by.clone(),
+                priority: attached.register.priority,
+                until,
+            });
             self.wake_waiters();
         }
     }
@@ -149,7 +154,9 @@ impl ApprovalsState {
         let mut at = 0;
         while let Some(open) = self.open.get_mut(at) {
             match open.poll.leave(handler) {
-                PollState::Lost(_) => self.finish(at, Verdict::default(why, ATTACH)),
+                PollState::Lost(_) => {
+                    self.finish(at, Verdict::default(why, self.access.hint()));
+                }
                 PollState::Open | PollState::Carried(_) => {
                     open.wake_waiters();
                     at += 1;
@@ -199,31 +206,29 @@ impl ApprovalsState {
                 "fewer approvers are connected than the {} that the profile requires",
                 open.limits.quorum()
             );
-            return Verdict::default(reason, ATTACH);
+            return Verdict::default(reason, self.access.hint());
         }
         let wants = |attached: &ConnectedApprover| {
             attached.wants(&open.question, &open.limits, open.stakes)
         };
         if self.attached.iter().any(wants) {
-            return Verdict::default("no connected approver is ready", ATTACH);
+            return Verdict::default("no connected approver is ready", self.access.hint());
         }
-        Verdict::default("no approver is connected", ATTACH)
+        Verdict::default("no approver is connected", self.access.hint())
     }
 
     /// Ends a request, and tells its approvers and the calls that wait for it.
     pub(super) fn finish(&mut self, at: usize, verdict: Verdict) {
         let open = self.open.remove(at);
         let (outcome, by) = verdict.outcome();
-        let over = QuestionOver {
-            question: open.question.question.clone(),
-            outcome: outcome.to_owned(),
-            by: by.to_string(),
-        };
+        let over =
+            QuestionOver { question: open.question.question.clone(), outcome, by: by.clone() };
         let asked: Vec<&HandlerId> = open.poll.handlers().collect();
         let voters = self.attached.iter().filter(|attached| asked.contains(&&attached.id));
         for attached in voters {
             // An approver that does not read finds out when it answers.
-            attached.outbox.try_send(ServerMessage::Event(Event::QuestionOver(over.clone()))).ok();
+            let event = Event::QuestionOver(over.clone());
+            attached.outbox.try_send(ServerMessage::Event(event).into()).ok();
         }
         self.over.push_back(over.question);
         if self.over.len() > OVER {

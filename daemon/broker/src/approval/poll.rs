@@ -2,7 +2,7 @@
 //! asked priority must approve; a profile may want several approvals. Pure: no I/O.
 
 use crate::base::peer::ConnectionNumber;
-use palisade_protocol::HandlerId;
+use palisade_protocol::{DecidedBy, HandlerId};
 use tokio::time::Instant;
 
 /// The connection that an answer comes from, with its credentials from the kernel.
@@ -19,7 +19,7 @@ pub(crate) struct Answerer {
 pub(crate) struct AskedApprover {
     pub(crate) handler: HandlerId,
     pub(crate) from: Answerer,
-    pub(crate) name: String,
+    pub(crate) by: DecidedBy,
     pub(crate) priority: i32,
     /// The time after which an answer is too late.
     pub(crate) until: Instant,
@@ -40,8 +40,8 @@ pub(crate) struct Poll {
 pub(crate) enum PollState {
     /// More answers are needed, and can come.
     Open,
-    /// Enough approvers approved; this is the name of the one that decided.
-    Carried(String),
+    /// Enough approvers approved; this is the one that decided.
+    Carried(DecidedBy),
     /// Approvers whose approval is needed are not connected any more.
     Lost(&'static str),
 }
@@ -119,9 +119,9 @@ impl Poll {
     pub(crate) fn state(&self) -> PollState {
         let is_top = |asked: &&AskedApprover| Some(asked.priority) == self.top;
         if distinct(&mut self.approved.iter()) >= self.quorum
-            && let Some(by) = self.approved.iter().find(is_top)
+            && let Some(asked) = self.approved.iter().find(is_top)
         {
-            return PollState::Carried(by.name.clone());
+            return PollState::Carried(asked.by.clone());
         }
         if distinct(&mut self.asked.iter().chain(&self.approved)) < self.quorum {
             return PollState::Lost("fewer approvers are left than the profile requires");
@@ -146,12 +146,16 @@ fn distinct(of: &mut dyn Iterator<Item = &AskedApprover>) -> u64 {
 mod tests {
     use super::*;
 
+    fn approver(name: &str) -> DecidedBy {
+        DecidedBy::Approver(name.to_owned())
+    }
+
     fn asked(name: &str, priority: i32) -> AskedApprover {
         let handler = name.parse().unwrap();
         // Each name has its own process.
         let pid = name.bytes().fold(1, |sum, byte| sum * 31 + u32::from(byte));
         let from = Answerer { connection: 0, uid: 0, pid: Some(pid) };
-        AskedApprover { handler, from, name: name.to_owned(), priority, until: Instant::now() }
+        AskedApprover { handler, from, by: approver(name), priority, until: Instant::now() }
     }
 
     fn poll(quorum: u64, handlers: &[(&str, i32)]) -> Poll {
@@ -169,7 +173,7 @@ mod tests {
     async fn the_highest_priority_decides() {
         let mut poll = poll(1, &[("low", 1), ("high", 5), ("other", 5)]);
         assert_eq!(yes(&mut poll, "low"), PollState::Open);
-        assert_eq!(yes(&mut poll, "other"), PollState::Carried("other".to_owned()));
+        assert_eq!(yes(&mut poll, "other"), PollState::Carried(approver("other")));
     }
 
     #[tokio::test]
@@ -184,7 +188,7 @@ mod tests {
     async fn a_quorum_is_of_different_people() {
         let mut poll = poll(2, &[("a", 1), ("b", 1)]);
         assert_eq!(yes(&mut poll, "a"), PollState::Open);
-        assert_eq!(yes(&mut poll, "b"), PollState::Carried("a".to_owned()));
+        assert_eq!(yes(&mut poll, "b"), PollState::Carried(approver("a")));
         let mut twice = Poll::new(2);
         for name in ["x", "y"] {
             // Different names and connections of the same process.

@@ -3,7 +3,7 @@
 
 use super::{coverage::ReviewedPart, question::Subject, service::ApprovalService};
 use crate::{
-    approval::verdict::{Decider, Verdict},
+    approval::verdict::Verdict,
     base::{outcome::Outcome, task::Task},
     cells::{seen::TargetSnapshot, session::Session},
     stores::spool::Spools,
@@ -14,7 +14,9 @@ use crate::{
     tools::Tool,
 };
 use palisade_policy::Facts;
-use palisade_protocol::{Call, CallId, Checkpoint, ErrorCode, QuestionId, Review, WireError};
+use palisade_protocol::{
+    ApprovalOutcome, Call, CallId, Checkpoint, DecidedBy, ErrorCode, QuestionId, Review, WireError,
+};
 use std::sync::Arc;
 
 /// A call that has run and whose output is reviewed.
@@ -64,22 +66,21 @@ impl ReviewedCall {
             Ok(put) => put,
             Err(error) => {
                 self.drop_spool(&outcome).await;
-                let (decision, by) = ("withheld".to_owned(), Decider::Default.to_string());
+                let (decision, by) = (ApprovalOutcome::Withheld, DecidedBy::Default);
                 let reason = "the approval request could not be recorded".to_owned();
                 return withheld(outcome, Checkpoint { decision, by, reason }, error);
             }
         };
         let verdict = approvals.desk.ask(inquiry).await;
         let (decision, by, reason) = match &verdict {
-            Verdict::Approved { by, .. } => ("passed", by, ""),
-            Verdict::Replaced { by, .. } => ("replaced", by, ""),
+            Verdict::Approved { by, .. } => (ApprovalOutcome::Passed, by, ""),
+            Verdict::Replaced { by, .. } => (ApprovalOutcome::Replaced, by, ""),
             Verdict::Modified { by, .. } | Verdict::Part { by, .. } => {
-                ("withheld", by, "the answer did not fit the kind of review")
+                (ApprovalOutcome::Withheld, by, "the answer did not fit the kind of review")
             }
-            Verdict::Denied { by, reason, .. } => ("withheld", by, reason.as_str()),
+            Verdict::Denied { by, reason, .. } => (ApprovalOutcome::Withheld, by, reason.as_str()),
         };
-        let (decision, by) = (decision.to_owned(), by.to_string());
-        let checkpoint = Checkpoint { decision, by, reason: reason.to_owned() };
+        let checkpoint = Checkpoint { decision, by: by.clone(), reason: reason.to_owned() };
         let (review, asked) = (Review::Output, Some(&put));
         let answering =
             CheckpointDecision { review, checkpoint: &checkpoint, remember: None, asked };
@@ -169,8 +170,8 @@ mod tests {
             ..Outcome::default()
         };
         let checkpoint = Checkpoint {
-            decision: "withheld".to_owned(),
-            by: "default".to_owned(),
+            decision: ApprovalOutcome::Withheld,
+            by: DecidedBy::Default,
             reason: String::new(),
         };
         assert_eq!(shown(&outcome), "secret\n--- data\n{\"content\":\"secret\"}");

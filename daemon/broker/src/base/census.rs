@@ -1,7 +1,10 @@
 //! Counts the connections, sessions and jobs of each user, so that one can not crowd out the rest.
 //! Runs in the broker.
 
-use crate::base::quotas::{SOON, quota_error};
+use crate::base::{
+    quotas::{SOON, quota_error},
+    results::ResultBytes,
+};
 use palisade_plan::launcher::SessionNumber;
 use palisade_protocol::WireError;
 use std::{
@@ -80,6 +83,7 @@ pub(crate) struct Census {
     bytes: Arc<Mutex<HashMap<ByteHolder, u64>>>,
     counts: Arc<Mutex<HashMap<(CountedKind, u32), usize>>>,
     large: Arc<Mutex<HashMap<u32, Weak<Semaphore>>>>,
+    results: Arc<Mutex<HashMap<u32, Weak<ResultBytes>>>>,
 }
 
 /// One counted thing; dropping it lowers the count.
@@ -104,6 +108,18 @@ impl Census {
         let places = Arc::new(Semaphore::new(LARGE_OF_USER));
         large.insert(uid, Arc::downgrade(&places));
         places
+    }
+
+    /// Returns the bytes of results that all sessions of a user share.
+    pub(crate) fn results(&self, uid: u32) -> Arc<ResultBytes> {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = results.get(&uid).and_then(Weak::upgrade) {
+            return held;
+        }
+        results.retain(|_, held| held.strong_count() > 0);
+        let held = ResultBytes::of_user();
+        results.insert(uid, Arc::downgrade(&held));
+        held
     }
 
     fn bytes(&self) -> MutexGuard<'_, HashMap<ByteHolder, u64>> {

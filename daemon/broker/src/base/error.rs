@@ -221,9 +221,10 @@ fn file_error(failure: &FileError) -> WireError {
         }
         FileErrorKind::Invalid => (ErrorCode::InvalidArguments, ""),
         FileErrorKind::FileSystem => (ErrorCode::FileSystem, ""),
-        FileErrorKind::NoMatch => {
-            (ErrorCode::NoMatch, "read the file again, and copy its lines exactly")
-        }
+        FileErrorKind::NoMatch => (
+            ErrorCode::NoMatch,
+            "read the file again, and copy its lines exactly, as many as make the place unique",
+        ),
         FileErrorKind::Conflict | FileErrorKind::InterruptedCommit => {
             (ErrorCode::Conflict, "check the current content, and decide again")
         }

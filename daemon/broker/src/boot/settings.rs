@@ -378,11 +378,18 @@ impl Settings {
                 "each with its own uid from the launcher's range".to_owned()
             }
         };
+        let metrics = self.metrics.as_ref().map_or_else(
+            || "not answered".to_owned(),
+            |address| {
+                let address = String::from(address.clone());
+                format!("listen on {address}; the service refuses this: there, enable palisade-metrics.socket")
+            },
+        );
         let profiles = profiles.names().collect::<Vec<_>>().join(", ");
         format!(
             "clients: {clients}\noperators: {operators}\nproviders: {providers}\nrun: {user}\n\
              launcher: {launcher}\negress rooms: {egress}\nsessions: {sessions}\nfull output and audit log: {state}\n\
-             audit log on disk: {}\nprofiles: {profiles}\n",
+             audit log on disk: {}\nmetrics: {metrics}\nprofiles: {profiles}\n",
             self.audit_sync
         )
     }

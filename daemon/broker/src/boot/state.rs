@@ -72,12 +72,16 @@ pub(crate) fn prepare(
     for directory in [path, &spool, &audit, &undo] {
         make(directory)?;
         ownership::check_above(directory, &OpenDirectories::default())?;
+    }
+    for directory in [path, &audit] {
         own(directory, account)?;
     }
+    // Only the broker makes files in these two, and they may be many.
+    for directory in [&spool, &undo] {
+        own_with_files(directory, account)?;
+    }
     if let Some(account) = account {
-        adopt(&spool, account)?;
         adopt(&audit, account)?;
-        adopt(&undo, account)?;
         let archive = audit.join(ARCHIVE_DIRECTORY);
         if fs::symlink_metadata(&archive).is_ok() {
             own(&archive, Some(account))?;
@@ -151,6 +155,19 @@ fn own(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
     Ok(())
 }
 
+/// As [`own`], with all files in the directory if the directory had another owner. The group is
+/// changed last: it shows at the next start whether the files were all changed.
+fn own_with_files(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
+    let found = look(directory, account)?;
+    if let Some(account) = account
+        && (found.uid(), found.gid()) != (account.uid, account.gid)
+    {
+        lchown(directory, Some(account.uid), None).map_err(failed("chown", directory))?;
+        adopt(directory, account)?;
+    }
+    own(directory, account)
+}
+
 /// Changes the owner of files from an earlier broker user to this one. Symbolic and hard links are
 /// skipped: the earlier user must not make root change the owner of another file.
 fn adopt(directory: &Path, account: Account) -> Result<(), StateError> {
@@ -182,6 +199,36 @@ mod tests {
         fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();
         prepare(&StateDirectory::Given(state), None).unwrap();
         assert_eq!(fs::metadata(&spool).unwrap().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn files_of_an_earlier_broker_user_become_those_of_this_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDirectory::Given(directory.path().join("state"));
+        let StateDirectories { spool, undo, .. } = prepare(&state, None).unwrap();
+        let (earlier, account) = (61_200, Account { uid: 61_300, gid: 61_300 });
+        if !rustix::process::geteuid().is_root() {
+            let error = prepare(&state, Some(account)).unwrap_err();
+            assert!(matches!(error, StateError::NotOwn { .. } | StateError::Io { .. }), "{error}");
+            return;
+        }
+        let uid = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+        // The second time, an earlier start ended after it had changed the directory alone.
+        for (directory, owner) in [(&spool, earlier), (&undo, earlier), (&undo, account.uid)] {
+            let file = directory.join("file");
+            fs::write(&file, "").unwrap();
+            let link = directory.join("link");
+            std::os::unix::fs::symlink("/", &link).unwrap();
+            for path in [&file, &link] {
+                lchown(path, Some(earlier), Some(earlier)).unwrap();
+            }
+            lchown(directory, Some(owner), Some(earlier)).unwrap();
+            prepare(&state, Some(account)).unwrap();
+            assert_eq!((uid(directory), uid(&file)), (account.uid, account.uid));
+            assert_eq!(uid(&link), earlier);
+            fs::remove_file(&file).unwrap();
+            fs::remove_file(&link).unwrap();
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The context of a call: its session, its client, its deadline. Runs in the broker.
 
 use crate::{
-    base::{attachment::Attachment, error::CallError, outbox::ClientOutbox},
+    base::{attachment::Attachment, error::CallError, outbox::ClientOutbox, results::CallRoom},
     cells::session::Session,
     stores::spool::Spools,
     telemetry::observers::{EventAudience, Observers},
@@ -52,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) observers: Arc<Observers>,
     /// The observers that may see the output as it is produced.
     pub(crate) audience: EventAudience,
+    /// The room for its result in the daemon's memory.
+    pub(crate) room: CallRoom,
 }
 
 /// The time on the monotonic clock by which a call must be over.
@@ -148,6 +150,7 @@ impl Context {
             tap: None,
             observers: Arc::clone(&self.observers),
             audience: EventAudience::Nobody,
+            room: self.room.clone(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! File tools that only read: each is one exchange on a file channel of the cell. Runs in the
 //! broker.
 
-mod exchange;
+pub(in crate::cells) mod exchange;
 mod read;
 mod search;
 mod sieve;

@@ -56,8 +56,6 @@ pub(crate) struct HiddenNameSearch {
 /// The result of a search.
 #[derive(Debug)]
 pub(crate) struct ScanResult {
-    /// The number of hidden names.
-    pub(crate) found: u64,
     /// A number that changes when other names are hidden, or when something around them changed.
     pub(crate) generation: u64,
     /// The list of hidden names, for the process that hides them.
@@ -111,8 +109,8 @@ async fn ask(
 ) -> Result<(ScanResult, u64), ScanError> {
     let reply = lease.scan(wanted == ScanRequest::Kept, known).await;
     match reply.map_err(|_| ScanError::Channel)? {
-        (FileReply::Scanned { found, read, generation }, Some(file)) => {
-            Ok((ScanResult { found, generation, file }, read))
+        (FileReply::Scanned { read, generation, .. }, Some(file)) => {
+            Ok((ScanResult { generation, file }, read))
         }
         (FileReply::Failed(failure), _) => Err(ScanError::Failed(failure)),
         (_, _) => Err(ScanError::Channel),

@@ -20,12 +20,15 @@ use crate::{
     telemetry::audit::{Audit, docket::CallAudit},
 };
 use palisade_plan::cell::RunRequest;
-use palisade_protocol::{CallId, JobInfo, SessionId};
+use palisade_protocol::{
+    Bytes, CallId, JobInfo, OutputPage, OutputQuery, SessionId, limits::MAX_CHUNK,
+};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+use tape::OutputPart;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
@@ -108,6 +111,21 @@ impl Job {
             signal: ended.as_ref().and_then(|ended| ended.signal),
             output_bytes: total,
             time_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Returns a page of what the job has printed so far. Its offset is later than the one asked for
+    /// if the bytes between are not stored.
+    pub(crate) async fn page(&self, query: &OutputQuery) -> OutputPage {
+        let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_CHUNK);
+        let total = self.progress().total;
+        let OutputPart { start, bytes } = self.tape.read(query.offset.min(total), limit).await;
+        OutputPage {
+            call_id: self.call_id.clone(),
+            offset: start,
+            data: Bytes(bytes),
+            spooled: total,
+            total,
         }
     }
 
@@ -207,6 +225,11 @@ impl Jobs {
     /// All jobs, in order.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         self.table().jobs.values().cloned().collect()
+    }
+
+    /// Returns the running job that a call started.
+    pub(crate) fn running(&self, call: &CallId) -> Option<Arc<Job>> {
+        self.all().into_iter().find(|job| job.call_id == *call && !job.is_over())
     }
 
     /// Describes the jobs for requests from outside their session.

@@ -70,7 +70,7 @@ pub(crate) struct RepeatedResult(watch::Receiver<Option<KeyedResult>>);
 
 impl RepeatedResult {
     /// Waits for the result.
-    pub(crate) async fn result(mut self) -> Result<CallResult, WireError> {
+    pub(crate) async fn result(mut self) -> Result<Arc<CallResult>, WireError> {
         let forgotten = || {
             WireError::new(
                 ErrorCode::NotFound,
@@ -80,7 +80,7 @@ impl RepeatedResult {
         };
         let ended = self.0.wait_for(Option::is_some).await.map_err(|_| forgotten())?;
         match ended.as_ref() {
-            Some(KeyedResult::Kept(result)) => Ok(CallResult::clone(result)),
+            Some(KeyedResult::Kept(result)) => Ok(Arc::clone(result)),
             Some(KeyedResult::Forgotten) | None => Err(forgotten()),
         }
     }
@@ -182,7 +182,8 @@ pub(crate) fn weight(result: &CallResult) -> usize {
     4096 + result.output.len() + result.stdout.len() + result.stderr.len() + data
 }
 
-fn size(reply: &Reply) -> usize {
+/// The bytes that a reply to a call or a batch takes, about.
+pub(crate) fn size(reply: &Reply) -> usize {
     if let Reply::Result(result) = reply {
         return weight(result);
     }

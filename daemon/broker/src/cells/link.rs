@@ -1,11 +1,10 @@
 //! The source of the launcher, and the way to a new one when it is gone. Runs in the broker.
 
 use crate::{
-    base::fair::FairQueue,
+    base::{self, fair::FairQueue},
     cells::launcher::{Launcher, LauncherError},
 };
 use palisade_plan::launcher::SessionNumber;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::{
     io,
     os::fd::OwnedFd,
@@ -147,14 +146,6 @@ async fn end_of(child: &Mutex<Child>) -> io::Result<()> {
 }
 
 fn dial(path: &Path) -> Result<OwnedFd, LauncherError> {
-    let failed = |errno: rustix::io::Errno| LauncherError::Connect {
-        path: path.to_owned(),
-        source: errno.into(),
-    };
-    // Non-blocking, so that a launcher that is busy with another broker does not block this one.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket =
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
-    connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-    Ok(socket)
+    base::dial::dial(path)
+        .map_err(|source| LauncherError::Connect { path: path.to_owned(), source })
 }

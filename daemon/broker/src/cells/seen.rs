@@ -3,7 +3,7 @@
 
 use crate::{
     base::{error::CallError, preview::Preview},
-    cells::session::Session,
+    cells::{file::exchange::unexpected, session::Session},
 };
 use palisade_plan::{
     Path,
@@ -49,29 +49,9 @@ impl InspectedTarget {
         };
         let request = FileRequest::Look { path: Path(path.clone()), link, contents };
         lease.send(&[request]).await.map_err(failed)?;
-        match lease.receive().await.map_err(failed)? {
-            FileReply::Looked { real, found } => {
-                Ok(Self { path, link, real: real.0, found: found.map(|found| *found) })
-            }
-            FileReply::Failed(failure) => Err(CallError::File(failure)),
-            FileReply::Content(_)
-            | FileReply::Read { .. }
-            | FileReply::Listed { .. }
-            | FileReply::Before(_)
-            | FileReply::Effects(_)
-            | FileReply::Evidence(_)
-            | FileReply::Wrote(_)
-            | FileReply::Prepared(_)
-            | FileReply::Changed(_)
-            | FileReply::Globbed(_)
-            | FileReply::Scanned { .. }
-            | FileReply::Noise(_)
-            | FileReply::Grepped(_)
-            | FileReply::Progress { .. }
-            | FileReply::Abandoned => {
-                Err(CallError::Cell("it sent an unexpected reply".to_owned()))
-            }
-        }
+        let reply = lease.receive().await.map_err(failed)?;
+        let FileReply::Looked { real, found } = reply else { return Err(unexpected(reply)) };
+        Ok(Self { path, link, real: real.0, found: found.map(|found| *found) })
     }
 
     /// Returns the type of what was found, in a word.

@@ -75,9 +75,9 @@ pub(crate) fn explain(session: &Session, touched: &AccessedPaths, outcome: &mut 
             return;
         }
         // That the call failed because of this denial is likely, but not certain.
-        let (Denial { layer, target, rule, remedy, .. }, message) = (first, &error.message);
-        let rule = rule.split_once(": ").map_or(rule.as_str(), |(_, sentence)| sentence);
-        error.message = format!("{message}; while it ran, {layer} denied {target}: {rule}");
+        let (Denial { layer, target, remedy, .. }, message) = (first, &error.message);
+        let reason = first.reason();
+        error.message = format!("{message}; while it ran, {layer} denied {target}: {reason}");
         let workspace = session.scene.workspace.display();
         error.hint = format!("do without it, or stay inside {workspace} and /tmp; {remedy}");
         return;

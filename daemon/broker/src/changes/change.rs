@@ -95,13 +95,15 @@ fn outcome(
 ) -> Outcome {
     let mut data = described(&changed.effects);
     data["kept"] = kept(reasons);
+    let mut output = summary(task, &changed.effects);
+    if let ChangeTask::Edit { .. } = task {
+        data["replacements"] = changed.replacements.into();
+        if changed.replacements > 1 {
+            output.push_str(&format!("replaced {} occurrences\n", changed.replacements));
+        }
+    }
     match JsonText::render(&data) {
-        Ok(data) => Outcome {
-            output: summary(task, &changed.effects),
-            data: Some(data),
-            undo,
-            ..Outcome::default()
-        },
+        Ok(data) => Outcome { output, data: Some(data), undo, ..Outcome::default() },
         Err(error) => Outcome { undo, ..CallError::Io(error.into()).into() },
     }
 }

@@ -229,7 +229,7 @@ impl Connection {
     }
 
     async fn reply(&self, id: RequestId, reply: Reply) -> Next {
-        match self.outbox.send(ServerMessage::Reply { id: Some(id), reply }).await {
+        match self.outbox.send(ServerMessage::Reply { id: Some(id), reply }.into()).await {
             Ok(()) => Next::Continue,
             Err(_) => Next::End,
         }
@@ -253,7 +253,7 @@ impl Connection {
             tracing::debug!(uid = self.peer.uid, code = ?error.code, "a connection ends");
             let message = ServerMessage::Reply { id: None, reply: Reply::Error(error) };
             // A client that does not read does not get this either.
-            timeout(LAST_WORDS, self.outbox.send(message)).await.ok();
+            timeout(LAST_WORDS, self.outbox.send(message.into())).await.ok();
         }
         let Self { server, mut work, outbox, .. } = self;
         match server.clients {

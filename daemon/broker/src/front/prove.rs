@@ -236,6 +236,7 @@ async fn run(
         tap: None,
         observers: Arc::clone(&server.telemetry.observers),
         audience: EventAudience::Operators,
+        room: session.calls.result_room(),
         session: Arc::clone(session),
     };
     let place = session.calls.turns.enqueue();

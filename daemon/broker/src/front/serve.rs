@@ -129,7 +129,8 @@ pub(crate) async fn serve(
     server: Arc<Server>,
     stop: StopTokens,
 ) {
-    let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
+    let wait = sweep_delay(&server, &listener).await;
+    let sweeper = tokio::spawn(sweep(Arc::clone(&server), wait));
     // Operators and providers are served for as long as there are clients.
     let over = CancellationToken::new();
     let mut attended = JoinSet::new();
@@ -311,11 +312,28 @@ fn remove(socket: Option<OwnedSocket>) {
     }
 }
 
-async fn sweep(server: Arc<Server>) {
+/// Returns the time until the first sweep. A daemon that ends with its clients leaves it out if
+/// another one of the same stores swept them lately: reading them takes longer than a call.
+async fn sweep_delay(server: &Server, listener: &Listener) -> Duration {
+    match listener {
+        Listener::Socket { rest: None, .. } => Duration::ZERO,
+        Listener::One(_) | Listener::Socket { rest: Some(_), .. } => {
+            let spools = server.spools.clone();
+            let look = tokio::task::spawn_blocking(move || spools.since_sweep());
+            look.await.ok().flatten().map_or(Duration::ZERO, |since| SWEEP.saturating_sub(since))
+        }
+    }
+}
+
+async fn sweep(server: Arc<Server>, wait: Duration) {
+    sleep(wait).await;
     loop {
         let spools = server.spools.clone();
-        let swept = tokio::task::spawn_blocking(move || spools.sweep(Moment::now())).await;
-        match swept {
+        let swept = tokio::task::spawn_blocking(move || {
+            spools.note_sweep()?;
+            spools.sweep(Moment::now())
+        });
+        match swept.await {
             Ok(Ok(0)) => {}
             Ok(Ok(files)) => tracing::info!(files, "deleted expired output"),
             Ok(Err(error)) => tracing::warn!(%error, "expired output could not be deleted"),

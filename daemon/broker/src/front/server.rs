@@ -1,7 +1,10 @@
 //! The state that all connections share. Runs in the broker.
 
 use crate::{
-    approval::{desk::Approvals, service::ApprovalService},
+    approval::{
+        desk::{Approvals, ApproverAccess},
+        service::ApprovalService,
+    },
     base::{
         fair::FairQueue,
         live::{LiveSettings, SettingsInForce},
@@ -123,8 +126,12 @@ impl Server {
         let live = Arc::new(SettingsInForce::new(live));
         let host = SessionHost::new(Arc::clone(&live), link, undos.clone(), audit.clone());
         let telemetry = Arc::new(Telemetry::new(audit, journal, traces));
+        let access = match parts.clients {
+            Clients::Many => ApproverAccess::Socket,
+            Clients::One | Clients::OfUser(_) => ApproverAccess::PrivateClient,
+        };
         let approvals = Arc::new(ApprovalService {
-            desk: Approvals::default(),
+            desk: Approvals::new(access),
             telemetry: Arc::clone(&telemetry),
             live: Arc::clone(&live),
         });

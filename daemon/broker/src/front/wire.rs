@@ -1,6 +1,7 @@
 //! Frames and lines on a client's socket, in both codecs. Sizes are checked before anything is
 //! allocated. Runs in the broker.
 
+use crate::base::outbox::QueuedMessage;
 use palisade_protocol::{
     Envelope, ErrorCode, Reply, RequestId, ServerMessage, WireError, codec, json,
     limits::MAX_FRAME,
@@ -197,13 +198,16 @@ fn stalled() -> WireError {
 pub(crate) async fn write(
     mut stream: OwnedWriteHalf,
     dialect: Dialect,
-    mut queue: mpsc::Receiver<ServerMessage>,
+    mut queue: mpsc::Receiver<QueuedMessage>,
 ) {
-    while let Some(message) = queue.recv().await {
+    while let Some(QueuedMessage { message, held }) = queue.recv().await {
         let mut batch = encode(dialect, message);
+        // Results count as unread until they are written.
+        let mut unread = Vec::from_iter(held);
         while batch.len() < BATCH {
-            let Ok(message) = queue.try_recv() else { break };
+            let Ok(QueuedMessage { message, held }) = queue.try_recv() else { break };
             batch.append(&mut encode(dialect, message));
+            unread.extend(held);
         }
         if let Err(error) = stream.write_all(&batch).await {
             tracing::debug!(%error, "a client stopped reading");

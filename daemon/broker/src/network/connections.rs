@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Most questions and connections of a session at once. A room that has more is broken: a session's
 /// own limit of connections is below it.
@@ -36,8 +36,8 @@ pub(super) struct OpenConnection {
 enum ConnectionState {
     /// It is being decided. Cancelling this stops that.
     Asked(CancellationToken),
-    /// It was allowed by this rule.
-    Allowed { rule: String, address: Option<SocketAddr> },
+    /// It was allowed by this rule. The token is cancelled when it has ended.
+    Allowed { rule: String, address: Option<SocketAddr>, _over: DropGuard },
 }
 
 impl OpenConnections {
@@ -45,7 +45,8 @@ impl OpenConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a question. The token is cancelled when nobody waits for its answer any more.
+    /// Adds a question. The token is cancelled when nobody waits for its answer any more, and when the
+    /// connection that it became has ended.
     pub(super) fn ask(
         &self,
         question: u64,
@@ -75,8 +76,10 @@ impl OpenConnections {
     pub(super) fn allow(&self, question: u64, rule: &str) -> bool {
         match self.all().get_mut(&question) {
             Some(open) => {
-                let rule = rule.to_owned();
-                open.state = ConnectionState::Allowed { rule, address: None };
+                if let ConnectionState::Asked(token) = &open.state {
+                    let (rule, _over) = (rule.to_owned(), token.clone().drop_guard());
+                    open.state = ConnectionState::Allowed { rule, address: None, _over };
+                }
                 true
             }
             None => false,
@@ -150,7 +153,7 @@ impl OpenConnection {
                 cancel.cancel();
                 return None;
             }
-            ConnectionState::Allowed { rule, address } => (rule, address),
+            ConnectionState::Allowed { rule, address, .. } => (rule, address),
         };
         Some(palisade_audit::Connection {
             session: session.to_string(),
@@ -173,7 +176,7 @@ impl OpenConnection {
     }
 
     fn info(&self, session: &SessionId) -> Option<ConnectionInfo> {
-        let ConnectionState::Allowed { rule, address } = &self.state else { return None };
+        let ConnectionState::Allowed { rule, address, .. } = &self.state else { return None };
         Some(ConnectionInfo {
             session: session.clone(),
             call_ids: self.calls.clone(),
@@ -227,6 +230,7 @@ mod tests {
         let address = "203.0.113.7:443".parse().unwrap();
         assert!(open.connected(1, address).is_err(), "it was not allowed yet");
         assert!(open.allow(1, "net.allow \"a.example\""));
+        assert!(!cancel.is_cancelled());
         open.connected(1, address).unwrap();
         let infos = open.infos(&session);
         assert_eq!(infos[0].address.as_deref(), Some("203.0.113.7:443"));
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!((record.sent_bytes, record.received_bytes), (3, 5));
         assert_eq!((record.calls, record.asked.as_str()), (vec!["c-1".to_owned()], "connect"));
         assert!(open.end(&session, 1, result()).is_none());
-        assert!(!cancel.is_cancelled());
+        assert!(cancel.is_cancelled(), "whoever waits for its end is told");
         let cancel = open.ask(2, target(), Asked::Socks, Vec::new()).unwrap();
         assert!(open.end(&session, 2, result()).is_none());
         assert!(cancel.is_cancelled());

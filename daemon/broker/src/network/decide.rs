@@ -5,14 +5,13 @@ use super::session::NetworkSession;
 use crate::approval::{
     connection::{self, ConnectionDecision, ConnectionReview},
     service::ApprovalService,
-    verdict::Decider,
 };
 use palisade_egress_protocol::{
     Asked, EgressVerdict, Tunnel, WebRequest,
     host::{Host, Target},
 };
 use palisade_policy::EgressDecision;
-use palisade_protocol::CallOverview;
+use palisade_protocol::{CallOverview, DecidedBy, GrantId};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -33,6 +32,19 @@ const DENIAL_HOLDS: Duration = Duration::from_secs(60);
 
 /// Most denials that are remembered.
 const MOST_DENIALS: usize = 256;
+
+/// The answer to the room, and the remembered approval that allows the connection, if one does.
+#[derive(Debug)]
+pub(super) struct ConnectionVerdict {
+    pub(super) answer: EgressVerdict,
+    pub(super) grant: Option<GrantId>,
+}
+
+impl From<EgressVerdict> for ConnectionVerdict {
+    fn from(answer: EgressVerdict) -> Self {
+        Self { answer, grant: None }
+    }
+}
 
 /// The approval requests of a session about connections.
 #[derive(Debug, Default)]
@@ -96,10 +108,10 @@ pub(super) async fn decide(
     target: &Target,
     (asked, request): (Asked, Option<&WebRequest>),
     calls: &[CallOverview],
-) -> EgressVerdict {
+) -> ConnectionVerdict {
     if let Some(why) = approvals.telemetry.audit.fault() {
         let reason = format!("connections are refused while they can not be recorded: {why}");
-        return EgressVerdict::Deny { reason };
+        return EgressVerdict::Deny { reason }.into();
     }
     let decision = match (asked, request, &target.host) {
         (Asked::Lookup, _, Host::Name(name)) => session.policy.lookup(name),
@@ -109,11 +121,11 @@ pub(super) async fn decide(
         (_, None, _) => session.policy.decide(target),
     };
     let verdict = match decision {
-        EgressDecision::Allow { rule, tunnel } => EgressVerdict::Allow { rule, tunnel },
-        EgressDecision::Deny { reason } => EgressVerdict::Deny { reason },
+        EgressDecision::Allow { rule, tunnel } => EgressVerdict::Allow { rule, tunnel }.into(),
+        EgressDecision::Deny { reason } => EgressVerdict::Deny { reason }.into(),
         EgressDecision::Ask { tunnel } => consult(approvals, session, target, calls, tunnel).await,
     };
-    if let EgressVerdict::Allow { .. } = verdict {
+    if let EgressVerdict::Allow { .. } = verdict.answer {
         session.note_used(target, asked);
     }
     verdict
@@ -126,10 +138,10 @@ async fn consult(
     target: &Target,
     calls: &[CallOverview],
     tunnel: Tunnel,
-) -> EgressVerdict {
+) -> ConnectionVerdict {
     let shared = match join(approvals, session, target, calls) {
         Ok(shared) => shared,
-        Err(reason) => return EgressVerdict::Deny { reason },
+        Err(reason) => return EgressVerdict::Deny { reason }.into(),
     };
     let mut outcome = shared.outcome.clone();
     let decision = match outcome.wait_for(Option::is_some).await {
@@ -137,17 +149,18 @@ async fn consult(
         Err(_) => None,
     };
     match decision {
-        Some(ConnectionDecision::Approved { by }) => {
-            EgressVerdict::Allow { rule: format!("approved by {by}"), tunnel }
+        Some(ConnectionDecision::Approved { by, grant }) => {
+            let answer = EgressVerdict::Allow { rule: format!("approved by {by}"), tunnel };
+            ConnectionVerdict { answer, grant }
         }
         Some(ConnectionDecision::Denied { by, reason, guidance }) => {
-            EgressVerdict::Deny { reason: denied(target, &by, &reason, &guidance) }
+            EgressVerdict::Deny { reason: denied(target, &by, &reason, &guidance) }.into()
         }
-        None => EgressVerdict::Deny { reason: "the approval request was lost".to_owned() },
+        None => EgressVerdict::Deny { reason: "the approval request was lost".to_owned() }.into(),
     }
 }
 
-fn denied(target: &Target, by: &Decider, reason: &str, guidance: &str) -> String {
+fn denied(target: &Target, by: &DecidedBy, reason: &str, guidance: &str) -> String {
     let mut text = match by.approver() {
         Some(name) => format!("{name} denied the connection to {target}: {reason}"),
         None => format!("the connection to {target} needs approval, and {reason}"),
@@ -171,7 +184,10 @@ fn join(
     if let Some(shared) = state.open.get(target).and_then(Weak::upgrade) {
         return Ok(shared);
     }
-    state.admit(target, Instant::now())?;
+    let review = ConnectionReview { session: &session.identity, cwd: &session.cwd, target, calls };
+    if !connection::is_remembered(approvals, &review) {
+        state.admit(target, Instant::now())?;
+    }
     let (sender, outcome) = watch::channel(None);
     let withdrawn = CancellationToken::new();
     let shared = Arc::new(SharedRequest { outcome, _withdraw: withdrawn.clone().drop_guard() });

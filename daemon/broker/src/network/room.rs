@@ -4,7 +4,7 @@
 
 use super::{
     credentials::CredentialFile,
-    decide,
+    decide::{self, ConnectionVerdict},
     error::NetworkError,
     link::RoomLink,
     session::{NetworkSession, RefusedConnection},
@@ -320,6 +320,7 @@ impl UserRoom {
                     &approvals, &session, &target, (asked, request.as_ref()), &running,
                 ) => verdict,
             };
+            let ConnectionVerdict { answer: verdict, grant } = verdict;
             match (&verdict, asked) {
                 (EgressVerdict::Allow { .. }, Asked::Lookup) => {
                     session.connections.answered(question);
@@ -341,6 +342,19 @@ impl UserRoom {
             if let Err(error) = link.send(&answer, &[]).await {
                 tracing::debug!(%error, "an egress room did not take an answer");
                 link.close();
+            }
+            let Some(grant) = grant else { return };
+            // From here on, the token is cancelled when the connection has ended.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = approvals.desk.ended(&grant) => {
+                    let cut = EgressRequest::Cut { session: session.number, question };
+                    if let Err(error) = link.send(&cut, &[]).await {
+                        tracing::debug!(%error, "an egress room did not end a connection");
+                        link.close();
+                    }
+                }
             }
         });
         Ok(())

@@ -5,10 +5,10 @@ use super::{
     error::NetworkError,
     room_process::{self, RoomProcess},
 };
+use crate::base;
 use palisade_egress_protocol::OperatorProxy;
 use palisade_policy::EgressPolicy;
 use palisade_programs::Program;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::{
     collections::BTreeSet,
     os::fd::OwnedFd,
@@ -104,14 +104,5 @@ impl RoomSource {
 }
 
 fn dial(path: &Path) -> Result<OwnedFd, NetworkError> {
-    let failed = |errno: rustix::io::Errno| NetworkError::Connect {
-        path: path.to_owned(),
-        source: errno.into(),
-    };
-    // Non-blocking, so that a full queue of the service does not block the broker.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket =
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
-    connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-    Ok(socket)
+    base::dial::dial(path).map_err(|source| NetworkError::Connect { path: path.to_owned(), source })
 }

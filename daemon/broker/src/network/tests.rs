@@ -14,6 +14,7 @@ use crate::{
     base::{
         identity::{SessionIdentity, WorkingDirectory},
         live::{LiveSettings, SettingsInForce},
+        outbox::QueuedMessage,
         peer::Peer,
     },
     cells::{
@@ -209,7 +210,7 @@ impl Stage {
     }
 
     /// Connects an approver, and returns the approval requests that it gets.
-    fn approver(&self) -> mpsc::Receiver<ServerMessage> {
+    fn approver(&self) -> mpsc::Receiver<QueuedMessage> {
         let (outbox, questions) = mpsc::channel(16);
         let register = Register {
             name: "person:alice".to_owned(),
@@ -258,9 +259,9 @@ fn records(directory: &Path) -> Vec<Record> {
 
 const ALICE: Answerer = Answerer { connection: 1, uid: 1000, pid: Some(99) };
 
-async fn question(from: &mut mpsc::Receiver<ServerMessage>) -> Question {
+async fn question(from: &mut mpsc::Receiver<QueuedMessage>) -> Question {
     loop {
-        match from.recv().await.unwrap() {
+        match from.recv().await.unwrap().message {
             ServerMessage::Event(Event::Question(question)) => return *question,
             ServerMessage::Event(_) | ServerMessage::Reply { .. } => {}
         }
@@ -433,7 +434,13 @@ async fn sockets_that_wait_for_one_host_are_one_approval_request() {
     room.ask(6, "new.example", Asked::Connect).await;
     let EgressVerdict::Allow { rule, .. } = room.answer(6).await else { panic!("it was denied") };
     assert!(rule.starts_with("approved by remembered:g-1"), "{rule}");
-    assert!(questions.try_recv().is_ok_and(|message| !is_question(&message)));
+    // Approvers are not asked, so their limit of requests does not count.
+    for number in 7..60 {
+        room.ask(number, "new.example", Asked::Connect).await;
+        let verdict = room.answer(number).await;
+        assert!(matches!(verdict, EgressVerdict::Allow { .. }), "{number}: {verdict:?}");
+    }
+    assert!(questions.try_recv().is_ok_and(|queued| !is_question(&queued.message)));
     let grants = stage.approvals.desk.grants();
     assert_eq!(grants[0].summary, "net.connect: new.example:443");
     let questions =
@@ -443,6 +450,44 @@ async fn sockets_that_wait_for_one_host_are_one_approval_request() {
 
 fn is_question(message: &ServerMessage) -> bool {
     matches!(message, ServerMessage::Event(Event::Question(_)))
+}
+
+#[tokio::test]
+async fn connections_end_with_the_remembered_approval_that_allows_them() {
+    let mut stage = stage("allow = [\"packages.example\"]\nask = true\n[remember]\nms = 600_000");
+    let mut questions = stage.approver();
+    let room = stage.open().await;
+    let ask = async |number, host, remember: Option<Until>, questions: &mut _| {
+        room.ask(number, host, Asked::Connect).await;
+        let asked = question(questions).await;
+        let remember = remember.map(|until| Remember { scope: Scope::ExactCall, until });
+        stage.answer(&asked, Decision::Approve, remember);
+        assert!(matches!(room.answer(number).await, EgressVerdict::Allow { .. }), "{host}");
+    };
+    let cut = async || {
+        let heard = room.hear().await.0;
+        let EgressRequest::Cut { session: 7, question } = heard else { panic!("{heard:?}") };
+        question
+    };
+    ask(1, "once.example", None, &mut questions).await;
+    ask(2, "new.example", Some(Until::Session), &mut questions).await;
+    room.ask(3, "new.example", Asked::Connect).await;
+    assert!(matches!(room.answer(3).await, EgressVerdict::Allow { .. }));
+    let failure = None;
+    let result = ConnectionResult { sent: 1, received: 1, server_name: None, failure };
+    room.ask(4, "new.example", Asked::Connect).await;
+    assert!(matches!(room.answer(4).await, EgressVerdict::Allow { .. }));
+    room.say(&EgressReply::Ended { session: 7, question: 4, result }).await;
+    // The answer shows that the broker has heard of the end.
+    room.ask(9, "packages.example", Asked::Connect).await;
+    room.answer(9).await;
+    stage.approvals.desk.revoke(&"g-1".parse().unwrap()).unwrap();
+    let mut ended = [cut().await, cut().await];
+    ended.sort_unstable();
+    assert_eq!(ended, [2, 3], "not the one that had ended, nor the one that was approved once");
+    // One that expires.
+    ask(5, "brief.example", Some(Until::Ms(1)), &mut questions).await;
+    assert_eq!(cut().await, 5);
 }
 
 #[tokio::test]
@@ -478,7 +523,7 @@ async fn a_request_that_nobody_waits_for_is_withdrawn() {
     let asked = question(&mut questions).await;
     room.say(&EgressReply::Withdrawn { session: 7, question: 1 }).await;
     let over = loop {
-        match questions.recv().await.unwrap() {
+        match questions.recv().await.unwrap().message {
             ServerMessage::Event(Event::QuestionOver(over)) => break over,
             ServerMessage::Event(_) | ServerMessage::Reply { .. } => {}
         }

@@ -172,7 +172,7 @@ impl ClearedCall {
     /// Makes the transaction that the call runs in, if it needs one. If none is available and the
     /// profile allows that, the call is judged again by its text.
     pub(crate) async fn hold(mut self) -> Result<ClearanceCheck, Box<Outcome>> {
-        if self.call.may_see_hidden() && self.call.session().scan_hidden_names().await?.found > 0 {
+        if self.call.may_see_hidden() {
             self.call.hide();
         }
         if self.call.watches()

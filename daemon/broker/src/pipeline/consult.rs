@@ -7,7 +7,7 @@ use crate::{
         grants::RememberedApproval,
         question::{self as request, Subject},
         service::summaries,
-        verdict::{Decider, Verdict},
+        verdict::{self, Verdict},
     },
     base::{attachment::Attachment, error::CallError, outcome::Outcome},
     cells::seen::TargetSnapshot,
@@ -23,7 +23,9 @@ use crate::{
     },
 };
 use palisade_policy::{Grant, Judgement, Question};
-use palisade_protocol::{Call, Checkpoint, ErrorCode, JsonText, Review, WireError};
+use palisade_protocol::{
+    ApprovalOutcome, Call, Checkpoint, DecidedBy, ErrorCode, JsonText, Review, WireError,
+};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -72,8 +74,9 @@ pub(crate) async fn consult(
     hold_attachment(&mut call).await?;
     let claim = subject(&call, &gathered, &gathered.seen, &question).claim();
     if let Some((id, by)) = services.approvals.desk.remembered(&claim) {
-        let by = Decider::Remembered(format!("{id} of {by}"));
-        let checkpoint = checkpoint("approved", &by, "a remembered approval covers it");
+        let by = DecidedBy::Remembered(format!("{id} of {by}"));
+        let checkpoint =
+            checkpoint(ApprovalOutcome::Approved, &by, "a remembered approval covers it");
         record_decision(services, docket, &call, &checkpoint, None, &[]).await?;
         let (grant, changes) = (question.approved(checkpoint), gathered.changes);
         return Ok(ApprovedCall::Remembered { call, grant, changes });
@@ -109,7 +112,7 @@ pub(crate) async fn consult(
     };
     match verdict {
         Verdict::Approved { by, kept } => {
-            let checkpoint = checkpoint("approved", &by, "");
+            let checkpoint = checkpoint(ApprovalOutcome::Approved, &by, "");
             record_decision(services, docket, &call, &checkpoint, Some(&put), &kept).await?;
             services.approvals.remember(docket, kept).await?;
             Ok(ApprovedCall::Approved {
@@ -119,7 +122,8 @@ pub(crate) async fn consult(
             })
         }
         Verdict::Modified { by, arguments } => {
-            let checkpoint = checkpoint("modified", &by, "its arguments were changed");
+            let checkpoint =
+                checkpoint(ApprovalOutcome::Modified, &by, "its arguments were changed");
             modified(services, docket, call, arguments, checkpoint, &put).await
         }
         verdict @ (Verdict::Denied { .. } | Verdict::Replaced { .. } | Verdict::Part { .. }) => {
@@ -210,9 +214,8 @@ async fn modified(
     })
 }
 
-fn checkpoint(decision: &str, by: &Decider, reason: &str) -> Checkpoint {
-    let text = str::to_owned;
-    Checkpoint { decision: text(decision), by: by.to_string(), reason: text(reason) }
+fn checkpoint(decision: ApprovalOutcome, by: &DecidedBy, reason: &str) -> Checkpoint {
+    Checkpoint { decision, by: by.clone(), reason: reason.to_owned() }
 }
 
 async fn denied(
@@ -226,7 +229,7 @@ async fn denied(
     let Verdict::Denied { by, reason, guidance } = verdict else {
         return CallError::Cell("an answer was taken for another".to_owned()).into();
     };
-    let checkpoint = checkpoint("denied", &by, &reason);
+    let checkpoint = checkpoint(ApprovalOutcome::Denied, &by, &reason);
     if let Err(unrecorded) =
         record_decision(services, docket, call, &checkpoint, Some(put), &[]).await
     {
@@ -237,8 +240,9 @@ async fn denied(
         Some(name) => format!("{name} denied {}: {reason}", question.tool()),
         None => format!("{} needs approval ({why}), and {reason}", question.tool()),
     };
-    let error = WireError::new(ErrorCode::Denied, message, guidance.clone());
-    Box::new(question.denied(error, &by.to_string(), &reason, guidance).into())
+    let remedy = verdict::remedy(&by, &guidance);
+    let error = WireError::new(ErrorCode::Denied, message, guidance);
+    Box::new(question.denied(error, by, &reason, remedy).into())
 }
 
 /// Records a decision and sends it to observers.

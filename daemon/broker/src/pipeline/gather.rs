@@ -22,7 +22,7 @@ use crate::{
 use gathered::GatheredFacts;
 use look::inspect_if_ruled;
 use palisade_plan::{Path, change::EvidenceDepth, search::Glob};
-use palisade_policy::analysis::Nature;
+use palisade_policy::{DESTRUCTIVE, analysis::Nature};
 use palisade_protocol::{Ask, ErrorCode, Finding, Guard, Severity, WireError};
 
 /// Gathers what an approver is to be shown: what the call would do and touch. `held` is the
@@ -131,6 +131,6 @@ fn direct(program: &Program) -> Option<Finding> {
     (program.route == RouteChoice::Direct).then(|| {
         let why = "it runs directly in the workspace: its changes and deletions take effect at \
                    once, are not reviewed, and can not be undone";
-        Finding::new("destructive", Severity::Danger, why.to_owned())
+        Finding::new(DESTRUCTIVE, Severity::Danger, why.to_owned())
     })
 }

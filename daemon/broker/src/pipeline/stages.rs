@@ -130,6 +130,12 @@ pub(crate) async fn take_turn(mut cleared: ClearedCall) -> Result<DueCall, Box<O
         },
         Some(_) | None => None,
     };
+    // A client that does not read its results gets no more of them.
+    tokio::select! {
+        biased;
+        () = call.context.session.calls.results.wait() => {}
+        () = call.context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
+    }
     call.context.session.check()?;
     Ok(DueCall { cleared, turn })
 }

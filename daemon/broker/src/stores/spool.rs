@@ -17,12 +17,15 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::io::AsyncWriteExt as _;
 
 /// The most bytes that all spools together may hold: those of four users at their default quota.
 const MAX_TOTAL: u64 = 4 * SPOOL_BYTES;
+/// The file beside the directory of spools that was written when they were last swept.
+const SWEPT: &str = "../swept";
+
 /// The output store: the directory of all spools.
 #[derive(Debug, Clone)]
 pub(crate) struct Spools {
@@ -224,6 +227,21 @@ impl Spools {
         })?;
         self.unlink(&gone)?;
         Ok(gone.len())
+    }
+
+    /// Notes that the stores are swept now, for [`Self::since_sweep`] of other daemons.
+    pub(crate) fn note_sweep(&self) -> io::Result<()> {
+        let Some(directory) = &self.shared.directory else { return Ok(()) };
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(directory.join(SWEPT))?.set_modified(SystemTime::now())
+    }
+
+    /// Returns the time since a daemon last swept this directory, if one ever did. A time in the
+    /// future counts as none.
+    pub(crate) fn since_sweep(&self) -> Option<Duration> {
+        let swept = fs::symlink_metadata(self.shared.directory.as_ref()?.join(SWEPT)).ok()?;
+        swept.modified().ok()?.elapsed().ok()
     }
 
     fn unlink(&self, gone: &[CallId]) -> io::Result<()> {

@@ -59,7 +59,7 @@ impl Telemetry {
                 tool: decided.tool.clone(),
                 arguments: short(decided.arguments),
                 review: decided.review,
-                decision: checkpoint.decision.clone(),
+                decision: checkpoint.decision,
                 by: checkpoint.by.clone(),
                 reason: checkpoint.reason.clone(),
                 digest: decided.digest.to_owned(),

@@ -131,8 +131,8 @@ impl Journal {
                 .of(session)
                 .field("PALISADE_CALL", call_id.as_str())
                 .field("PALISADE_TOOL", tool.as_str())
-                .field("PALISADE_DECISION", decision)
-                .field("PALISADE_BY", by)
+                .field("PALISADE_DECISION", decision.as_str())
+                .field("PALISADE_BY", &by.to_string())
         });
     }
 }

@@ -2,7 +2,10 @@
 //! unless configured. Never holds up a record; records that are not delivered are counted. Runs in
 //! the broker.
 
-use crate::{base::release::NAME, telemetry::traces::Export};
+use crate::{
+    base::release::NAME,
+    telemetry::traces::{Export, send_batches},
+};
 use palisade_audit::{Kind, RecordObserver, WrittenRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,8 +20,6 @@ use tokio::sync::mpsc;
 
 /// The number of records that may wait for a slow collector.
 const QUEUE: usize = 1024;
-/// The number of records that are exported at once.
-const BATCH: usize = 64;
 
 /// The destination of the audit log's records: as that of traces, but a collector's usual path is
 /// `/v1/logs`.
@@ -84,7 +85,7 @@ impl AuditLogs {
     pub(crate) fn start(&self) {
         let unstarted = self.unstarted.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((records, LogExport(export))) = unstarted {
-            tokio::spawn(hand_over(records, export, Arc::clone(&self.lost)));
+            tokio::spawn(send_records(records, export, Arc::clone(&self.lost)));
         }
     }
 
@@ -94,27 +95,14 @@ impl AuditLogs {
     }
 }
 
-async fn hand_over(mut records: mpsc::Receiver<LogRecord>, export: Export, lost: Arc<AtomicU64>) {
-    let mut batch = Vec::new();
-    let mut well = true;
-    while records.recv_many(&mut batch, BATCH).await > 0 {
-        let count = batch.len() as u64;
-        let document = document(batch.drain(..)).to_string();
-        match export.send(&document).await {
-            Ok(()) => well = true,
-            Err(error) => {
-                lost.fetch_add(count, Ordering::Relaxed);
-                if std::mem::take(&mut well) {
-                    tracing::warn!(%error, to = %export, "audit records do not reach the collector");
-                }
-            }
-        }
-    }
+async fn send_records(records: mpsc::Receiver<LogRecord>, export: Export, lost: Arc<AtomicU64>) {
+    let warning = "audit records do not reach the collector";
+    send_batches(records, export, lost, document, warning).await;
 }
 
 /// Returns one OTLP document for several records.
-fn document(records: impl Iterator<Item = LogRecord>) -> Value {
-    let records: Vec<Value> = records.map(LogRecord::value).collect();
+fn document(records: Vec<LogRecord>) -> Value {
+    let records: Vec<Value> = records.into_iter().map(LogRecord::value).collect();
     json!({"resourceLogs": [{
         "resource": {"attributes": [text("service.name", "palisaded"), text("service.version", NAME)]},
         "scopeLogs": [{"scope": {"name": "palisade.audit"}, "logRecords": records}],
@@ -182,7 +170,7 @@ mod tests {
         drop(log.append(&close).unwrap());
         drop(log);
         let (records, LogExport(export)) = logs.unstarted.lock().unwrap().take().unwrap();
-        hand_over(records, export, Arc::clone(&logs.lost)).await;
+        send_records(records, export, Arc::clone(&logs.lost)).await;
         let text = std::fs::read_to_string(file).unwrap();
         let document: Value = serde_json::from_str(&text).unwrap();
         let records = document.pointer("/resourceLogs/0/scopeLogs/0/logRecords").unwrap();

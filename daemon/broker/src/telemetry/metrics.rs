@@ -28,7 +28,7 @@ struct Counts {
     durations: BTreeMap<String, Durations>,
     denials: BTreeMap<String, u64>,
     /// Checkpoints by decision.
-    checkpoints: BTreeMap<String, u64>,
+    checkpoints: BTreeMap<&'static str, u64>,
     reloads: BTreeMap<&'static str, u64>,
     /// Network connections by verdict.
     connections: BTreeMap<&'static str, u64>,
@@ -127,7 +127,7 @@ impl Metrics {
             *counts.denials.entry(denial.layer.clone()).or_default() += 1;
         }
         if let Some(checkpoint) = &result.checkpoint {
-            *counts.checkpoints.entry(checkpoint.decision.clone()).or_default() += 1;
+            *counts.checkpoints.entry(checkpoint.decision.as_str()).or_default() += 1;
         }
     }
 

@@ -69,7 +69,7 @@ impl Observer {
             | Event::Lost { .. } => (0, outbox.max_capacity() / 4),
         };
         let room = outbox.capacity() > kept && self.catch_up();
-        if !room || self.subscriber.outbox.try_send(ServerMessage::Event(event)).is_err() {
+        if !room || self.subscriber.outbox.try_send(ServerMessage::Event(event).into()).is_err() {
             self.lost.0 += 1;
             self.lost.1 += bytes;
         }
@@ -83,7 +83,7 @@ impl Observer {
             || self
                 .subscriber
                 .outbox
-                .try_send(ServerMessage::Event(Event::Lost { events, bytes }))
+                .try_send(ServerMessage::Event(Event::Lost { events, bytes }).into())
                 .is_ok();
         if told {
             self.lost = (0, 0);
@@ -138,6 +138,7 @@ impl Observers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::outbox::QueuedMessage;
     use palisade_protocol::{Bytes, Stream};
     use tokio::sync::mpsc::{self, Receiver};
 
@@ -157,17 +158,17 @@ mod tests {
         role: Role,
         session: Option<&SessionId>,
         queue: usize,
-    ) -> Receiver<ServerMessage> {
+    ) -> Receiver<QueuedMessage> {
         let (outbox, heard) = mpsc::channel(queue);
         observers.add(Subscriber { connection, role, session: session.cloned(), outbox });
         heard
     }
 
-    fn heard(queue: &mut Receiver<ServerMessage>) -> Vec<Event> {
+    fn heard(queue: &mut Receiver<QueuedMessage>) -> Vec<Event> {
         std::iter::from_fn(|| queue.try_recv().ok())
-            .map(|message| match message {
+            .map(|queued| match queued.message {
                 ServerMessage::Event(event) => event,
-                ServerMessage::Reply { .. } => panic!("{message:?}"),
+                ServerMessage::Reply { .. } => panic!("{queued:?}"),
             })
             .collect()
     }

@@ -5,6 +5,7 @@
 mod export;
 
 pub(crate) use export::Export;
+pub(in crate::telemetry) use export::send_batches;
 
 use crate::{
     base::{identity::SessionIdentity, release::NAME},
@@ -23,8 +24,6 @@ use tokio::sync::mpsc;
 
 /// The number of calls that may wait for a slow collector.
 const QUEUE: usize = 256;
-/// The number of calls that are exported at once.
-const BATCH: usize = 64;
 
 /// The queue to a collector; without a collector nothing is traced.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +49,7 @@ impl Traces {
     pub(crate) fn to(export: Export) -> Self {
         let (queue, traces) = mpsc::channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
-        tokio::spawn(hand_over(traces, export, Arc::clone(&lost)));
+        tokio::spawn(send_batches(traces, export, Arc::clone(&lost), document, "traces are lost"));
         Self { queue: Some(queue), lost }
     }
 
@@ -83,27 +82,9 @@ impl Traces {
     }
 }
 
-async fn hand_over(mut traces: mpsc::Receiver<Trace>, export: Export, lost: Arc<AtomicU64>) {
-    let mut batch = Vec::new();
-    let mut well = true;
-    while traces.recv_many(&mut batch, BATCH).await > 0 {
-        let count = batch.len() as u64;
-        let document = document(batch.drain(..)).to_string();
-        match export.send(&document).await {
-            Ok(()) => well = true,
-            Err(error) => {
-                lost.fetch_add(count, Ordering::Relaxed);
-                if std::mem::take(&mut well) {
-                    tracing::warn!(%error, to = %export, "traces are lost");
-                }
-            }
-        }
-    }
-}
-
 /// Returns one OTLP document for several calls.
-fn document(traces: impl Iterator<Item = Trace>) -> Value {
-    let spans: Vec<Value> = traces.flat_map(|trace| trace.spans()).collect();
+fn document(traces: Vec<Trace>) -> Value {
+    let spans: Vec<Value> = traces.into_iter().flat_map(Trace::spans).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": [text("service.name", "palisaded"), text("service.version", NAME)]},
         "scopeSpans": [{"scope": {"name": "palisade"}, "spans": spans}],
@@ -172,7 +153,7 @@ mod tests {
             outcome: "denied".to_owned(),
             spans: vec![span(CallStage::Judge, 5, 9), span(CallStage::Reply, 9, 12)],
         };
-        let document = document([trace].into_iter());
+        let document = document(vec![trace]);
         let spans = document.pointer("/resourceSpans/0/scopeSpans/0/spans").unwrap();
         let field = |number: usize, name: &str| spans[number][name].as_str().unwrap().to_owned();
         assert_eq!(spans.as_array().unwrap().len(), 3);

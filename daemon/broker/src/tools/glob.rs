@@ -19,7 +19,7 @@ const FILES: (u64, u64) = (100, 10_000);
 pub(super) const DESCRIPTION: Description = Description {
     name: "glob",
     aliases: &["Glob"],
-    text: "Finds files by their names, the newest first. A pattern without a slash matches the \
+    text: "Finds files by their names, the newest first; list_files finds directories. A pattern without a slash matches the \
            name, at any depth (*.rs); one with a slash matches the path below the directory \
            (src/**/*.{rs,toml}). Skips what .gitignore excludes (ignored includes it), and always \
            .git. Names that begin with a dot are found unless hidden is false.",

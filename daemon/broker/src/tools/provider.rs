@@ -157,7 +157,7 @@ pub(crate) fn left() -> CallError {
 impl PendingInvocation {
     /// Sends an event to the provider; waits while it does not read.
     pub(crate) async fn send(&self, event: Event) -> Result<(), CallError> {
-        self.provider.outbox.send(ServerMessage::Event(event)).await.map_err(|_| left())
+        self.provider.outbox.send(ServerMessage::Event(event).into()).await.map_err(|_| left())
     }
 }
 
@@ -166,7 +166,7 @@ impl Drop for PendingInvocation {
         if self.provider.state().waiting.remove(&self.number).is_some() {
             let event = Event::InvokeCancelled(InvokeCancelled { invocation: self.number });
             // If the queue is full, the provider learns of it when its answer is refused.
-            self.provider.outbox.try_send(ServerMessage::Event(event)).ok();
+            self.provider.outbox.try_send(ServerMessage::Event(event).into()).ok();
         }
     }
 }
@@ -174,8 +174,9 @@ impl Drop for PendingInvocation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::outbox::QueuedMessage;
 
-    fn provider(uid: u32) -> (Arc<Provider>, mpsc::Receiver<ServerMessage>) {
+    fn provider(uid: u32) -> (Arc<Provider>, mpsc::Receiver<QueuedMessage>) {
         let (outbox, queue) = mpsc::channel(8);
         (Arc::new(Provider::new(1, uid, outbox)), queue)
     }
@@ -197,7 +198,7 @@ mod tests {
         assert!(queue.try_recv().is_err(), "what has its result is not cancelled");
         drop(provider.begin().unwrap());
         let cancelled = Event::InvokeCancelled(InvokeCancelled { invocation: 2 });
-        assert_eq!(queue.try_recv().unwrap(), ServerMessage::Event(cancelled));
+        assert_eq!(queue.try_recv().unwrap().message, ServerMessage::Event(cancelled));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The registry of tools, by name and alias. Runs in the broker. Pure: no I/O.
 
 use super::{
-    built_in::built_ins,
-    provided, server_tools,
+    built_ins, provided, server_tools,
     tool::{RegistryError, Tool},
 };
 use crate::{base::peer::ConnectionNumber, tools::provider::Provider};

@@ -11,7 +11,7 @@ fn all(old: &str, new: &str) -> Edit {
 }
 
 fn made(text: &str, edits: &[Edit]) -> String {
-    String::from_utf8(edit(text.as_bytes(), edits).unwrap()).unwrap()
+    String::from_utf8(edit(text.as_bytes(), edits).unwrap().text).unwrap()
 }
 
 fn refused(text: &str, edits: &[Edit]) -> EditError {
@@ -27,7 +27,7 @@ fn what_is_there_once_is_replaced() {
     assert_eq!(made("x", &[one("x", "y"), one("y", "z")]), "z", "one after another");
     assert_eq!(made("aXbXc", &[all("X", "--")]), "a--b--c");
     assert_eq!(made("aaa", &[all("aa", "b")]), "ba", "from the start, without overlaps");
-    assert_eq!(edit(b"\xff\0x", &[one("x", "y")]).unwrap(), b"\xff\0y", "any bytes");
+    assert_eq!(edit(b"\xff\0x", &[one("x", "y")]).unwrap().text, b"\xff\0y", "any bytes");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_is_there_often_is_counted_and_placed() {
     let error = refused("x\na\nx\n  x x\n", &[one("x", "y")]);
     assert_eq!(
         error.to_string(),
-        "edit 1: the old text is in the file 4 times, at lines 1, 3, 4, 4: give more of the lines \
+        "edit 1: the old text is in the file 4 times, at lines 1, 3, 4: give more of the lines \
          around it, or replace all"
     );
     let error = refused(&"x\n".repeat(50), &[one("x", "y")]).to_string();
@@ -65,7 +65,7 @@ fn what_is_there_often_is_counted_and_placed() {
         "{error}"
     );
     let error = refused("aaa", &[one("aa", "b")]).to_string();
-    assert!(error.contains("2 times, at lines 1, 1:"), "overlaps count: {error}");
+    assert!(error.contains("2 times, at line 1:"), "overlaps count: {error}");
 }
 
 /// Returns the cause, and the nearest line with its text.

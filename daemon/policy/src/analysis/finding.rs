@@ -1,6 +1,6 @@
 //! The findings of the analysis, and how they are settled once it is known which targets exist.
 
-use crate::{Commands, is_asked};
+use crate::{Commands, facts::DESTRUCTIVE, is_asked};
 use bincode::{Decode, Encode};
 use palisade_protocol::{Ask, Finding, Severity, Span};
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl Kind {
             Self::WorkspaceCode => "workspace_code",
             Self::Hidden => "hidden",
             Self::Suspected => "suspected",
-            Self::Destructive => "destructive",
+            Self::Destructive => DESTRUCTIVE,
         }
     }
 

@@ -157,7 +157,7 @@ fn without_a_handler_a_question_is_a_refusal() {
     assert_eq!(refusal.denials[0].rule, "ask = \"destructive\"");
     assert_eq!(refusal.findings.len(), 2);
     let checkpoint = refusal.checkpoint.unwrap();
-    assert_eq!((checkpoint.decision.as_str(), checkpoint.by.as_str()), ("denied", "default"));
+    assert!(checkpoint.is_unanswered(), "{checkpoint:?}");
 }
 
 #[test]

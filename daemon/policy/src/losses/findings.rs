@@ -1,7 +1,7 @@
 //! Makes the findings about losses, for an approver and for the agent. Pure: no I/O.
 
 use super::{Judge, Reason, UndoRecord};
-use crate::entries_of;
+use crate::{entries_of, facts::DESTRUCTIVE};
 use palisade_plan::{
     change::{Effect, EffectKind},
     evidence::{
@@ -81,7 +81,7 @@ fn finding(judge: &Judge<'_>, target: &[u8], lost: &[CausedLoss<'_>]) -> Finding
         }
         [] => format!("{tool} {verb} {shown:?}"),
     };
-    Finding { targets: vec![shown], ..Finding::new("destructive", Severity::Warning, why) }
+    Finding { targets: vec![shown], ..Finding::new(DESTRUCTIVE, Severity::Warning, why) }
 }
 
 /// Returns the number of files and directories that a loss covers.
@@ -117,6 +117,10 @@ fn because(judge: &Judge<'_>, earlier: &EarlierEntry) -> &'static str {
             }
         },
         GitEvidence::WorkingTree(_) => "git does not track it, and no other copy exists",
+        GitEvidence::Tracked => {
+            "git tracks it, or may track it, in a repository that can not be read, and no other copy \
+             exists"
+        }
         GitEvidence::None => "no other copy exists",
     }
 }
@@ -150,11 +154,11 @@ fn folded(tool: &ToolName, lost: &[CausedLoss<'_>]) -> Vec<Finding> {
         let shown = String::from_utf8_lossy(directory);
         let why =
             format!("{tool} {verb} {entries} entries in {shown:?} of which no other copy exists");
-        found.push(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) });
+        found.push(Finding { targets, ..Finding::new(DESTRUCTIVE, Severity::Warning, why) });
     }
     if left_out > 0 {
         let why = format!("the paths of {left_out} of these losses are not listed");
-        found.push(Finding::new("destructive", Severity::Warning, why));
+        found.push(Finding::new(DESTRUCTIVE, Severity::Warning, why));
     }
     found
 }
@@ -165,11 +169,16 @@ pub(super) fn of_repositories(judge: &Judge<'_>, changes: &[RepositoryChange]) -
     let mut found = Vec::new();
     for change in changes {
         let shown = String::from_utf8_lossy(&change.git_dir.0).into_owned();
-        let is_own = judge.context.memory.owns_repository(&change.git_dir.0);
-        for loss in change.losses.iter().filter(|_| !is_own) {
+        let memory = judge.context.memory;
+        let is_own = |loss: &RepositoryLoss| {
+            let is_stored =
+                matches!(loss, RepositoryLoss::Staged(content) if memory.stored(content));
+            is_stored || memory.owns_repository(&change.git_dir.0)
+        };
+        for loss in change.losses.iter().filter(|loss| !is_own(loss)) {
             let why = format!("{tool} changes {shown:?}: {}", text(loss));
             let targets = vec![shown.clone()];
-            found.push(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) });
+            found.push(Finding { targets, ..Finding::new(DESTRUCTIVE, Severity::Warning, why) });
         }
         for key in &change.configuration {
             let verb = if key.is_lost { "changes" } else { "sets" };
@@ -197,7 +206,8 @@ fn text(loss: &RepositoryLoss) -> String {
             format!("{count} objects can no longer be read, for example {example}")
         }
         RepositoryLoss::Link(name) => format!("{name} points git to other objects"),
-        RepositoryLoss::Staged(path) => {
+        RepositoryLoss::Staged(content) => {
+            let path = String::from_utf8_lossy(&content.path.0);
             format!("the staged content of {path:?} is in no commit and not in the working tree")
         }
         RepositoryLoss::Unreadable(why) => {
@@ -238,7 +248,7 @@ pub(super) fn amounts(judge: &Judge<'_>, effects: &[Effect]) -> Vec<Finding> {
     let much = much.into_iter().filter(|(count, most, _, _)| count > most);
     much.map(|(count, most, what, key)| {
         let why = format!("{tool} changes {count} {what}, more than transactions.{key} = {most}");
-        Finding::new("destructive", Severity::Warning, why)
+        Finding::new(DESTRUCTIVE, Severity::Warning, why)
     })
     .collect()
 }

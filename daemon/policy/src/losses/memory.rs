@@ -6,7 +6,7 @@ use crate::transactions::Transactions;
 use palisade_plan::{
     Path,
     change::{Effect, EffectKind, Version},
-    evidence::{EarlierEntry, Evidence, GitEvidence},
+    evidence::{EarlierEntry, Evidence, GitEvidence, StoredContent},
 };
 use std::collections::{HashMap, HashSet};
 
@@ -23,6 +23,8 @@ pub struct SessionMemory {
     written: HashSet<Version>,
     /// The git directories of repositories that the session made.
     repositories: HashSet<Vec<u8>>,
+    /// Content that the session staged or stashed, and that keeps nothing else.
+    stored: HashSet<StoredContent>,
     /// The git directories of repositories that keep bytes of deleted or replaced files.
     pinned: HashSet<Vec<u8>>,
     /// Paths that git tracked when the session began, and no longer tracks.
@@ -48,10 +50,14 @@ pub struct Lessons {
     /// Paths whose new content does not count as the session's own. It keeps bytes of another file,
     /// or replaces a version that only undo keeps.
     not_own: HashSet<Vec<u8>>,
+    /// Versions of files that count no longer as the session's own, because they keep content that
+    /// was staged or stashed.
+    disowned: HashSet<Version>,
     /// The new paths of the session's own files that were renamed.
     moved_own: HashSet<Vec<u8>>,
     pins: HashSet<Vec<u8>>,
     repositories: Vec<Vec<u8>>,
+    stored: HashSet<StoredContent>,
     protected: Vec<Vec<u8>>,
     ignore_files: Vec<Vec<u8>>,
     is_full: bool,
@@ -86,13 +92,23 @@ impl Lessons {
     }
 
     /// Records the changes to repositories and ignore files.
-    pub(super) fn note_changes(&mut self, evidence: &Evidence) {
+    pub(super) fn note_changes(&mut self, memory: &SessionMemory, evidence: &Evidence) {
         for change in &evidence.repositories {
             if change.is_new {
                 self.repositories.push(change.git_dir.0.clone());
             }
-            self.is_full |= change.more_untracked;
+            self.is_full |= change.is_cut;
             self.protected.extend(change.untracked.iter().map(|path| path.0.clone()));
+            // What the session staged or stashed itself was its own, or is kept elsewhere.
+            let keepers = change.keepers.iter().filter(|file| !memory.stored(&file.content));
+            for file in keepers {
+                self.not_own.insert(file.path.0.clone());
+                self.disowned.extend(file.version);
+            }
+            // A stash that keeps something else is not the session's own.
+            let is_own =
+                |content: &&StoredContent| content.path != change.git_dir || self.pins.is_empty();
+            self.stored.extend(change.stored.iter().filter(is_own).cloned());
         }
         self.ignore_files.extend(evidence.ignore_files.iter().map(|path| path.0.clone()));
     }
@@ -103,6 +119,11 @@ impl SessionMemory {
     #[must_use]
     pub fn wrote(&self, version: Version) -> bool {
         self.written.contains(&version)
+    }
+
+    /// Returns `true` if the session staged or stashed this content.
+    pub(super) fn stored(&self, content: &StoredContent) -> bool {
+        self.stored.contains(content)
     }
 
     /// Returns the repository that contains a path, if it keeps bytes of deleted or replaced files.
@@ -163,6 +184,7 @@ impl SessionMemory {
     /// untracked or ignored. That is then no more this session's to delete.
     pub fn heed(&mut self, lessons: &Lessons) {
         self.is_full |= lessons.is_full;
+        self.written.retain(|version| !lessons.disowned.contains(version));
         self.pinned.extend(lessons.pins.iter().cloned());
         self.protected.extend(lessons.protected.iter().cloned());
         self.ignore_files.extend(lessons.ignore_files.iter().cloned());
@@ -174,11 +196,12 @@ impl SessionMemory {
     pub fn remember(&mut self, lessons: Lessons, effects: &[Effect], wrote: &[(Path, Version)]) {
         let by_path: HashMap<&[u8], &Effect> =
             effects.iter().map(|effect| (effect.path.0.as_slice(), effect)).collect();
+        self.written.retain(|version| !lessons.disowned.contains(version));
         for (path, version) in wrote {
             let Some(effect) = effect_of(&by_path, &path.0) else { continue };
             let was_own = || effect.replaces.is_some_and(|before| self.wrote(before));
             let is_own = match effect.kind {
-                EffectKind::Created | EffectKind::Replaced => !lessons.not_own.contains(&path.0),
+                EffectKind::Created | EffectKind::Replaced => true,
                 EffectKind::Appended
                 | EffectKind::Edited
                 | EffectKind::Mode
@@ -186,20 +209,26 @@ impl SessionMemory {
                 EffectKind::Moved { .. } => lessons.moved_own.contains(&path.0),
                 EffectKind::Deleted { .. } | EffectKind::Special => false,
             };
+            let is_own = is_own && !lessons.not_own.contains(&path.0);
             if is_own && self.written.len() < MOST_WRITTEN {
                 self.written.insert(*version);
             }
         }
         let Lessons {
             not_own: _,
+            disowned: _,
             moved_own: _,
             pins,
             repositories,
+            stored,
             protected,
             ignore_files,
             is_full,
             unasked,
         } = lessons;
+        if self.stored.len() < MOST_WRITTEN {
+            self.stored.extend(stored);
+        }
         self.is_full |= is_full;
         self.pinned.extend(pins);
         self.repositories.extend(repositories);

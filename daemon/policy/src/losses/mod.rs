@@ -142,8 +142,9 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
     let mut lost: Vec<CausedLoss<'_>> = Vec::new();
     for earlier in &evidence.earlier {
         let effect = effect_of(&by_path, &earlier.path.0);
-        // Appending loses nothing.
-        if effect.is_some_and(|effect| effect.kind == EffectKind::Appended) {
+        // Appending loses no bytes.
+        let is_appended = effect.is_some_and(|effect| effect.kind == EffectKind::Appended);
+        if is_appended && earlier.kind != EarlierKind::Attributes {
             continue;
         }
         match judge.reason(earlier, effect, &mut pairs, &assessment.lessons) {
@@ -154,7 +155,7 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
             None => lost.push(CausedLoss { earlier, effect }),
         }
     }
-    assessment.lessons.note_changes(evidence);
+    assessment.lessons.note_changes(context.memory, evidence);
     assessment.findings = findings::losses(&judge, &lost);
     assessment.findings.extend(findings::of_repositories(&judge, &evidence.repositories));
     assessment.findings.extend(findings::plants(context.tool, &evidence.plants));
@@ -224,7 +225,7 @@ impl Judge<'_> {
             GitEvidence::Internal { git_dir, is_compared } => {
                 return self.internal(earlier, &git_dir.0, *is_compared);
             }
-            GitEvidence::None | GitEvidence::WorkingTree(_) => {}
+            GitEvidence::None | GitEvidence::Tracked | GitEvidence::WorkingTree(_) => {}
         }
         if self.is_own(earlier) {
             return Some(Reason::Own);
@@ -293,6 +294,7 @@ impl Judge<'_> {
     fn is_tracked(&self, earlier: &EarlierEntry) -> bool {
         let now = match &earlier.git {
             GitEvidence::WorkingTree(tree) => tree.is_tracked,
+            GitEvidence::Tracked => true,
             GitEvidence::None | GitEvidence::Internal { .. } => false,
         };
         now || self.context.memory.protects(&earlier.path.0)

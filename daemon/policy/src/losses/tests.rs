@@ -152,7 +152,9 @@ fn what_git_tracked_earlier_in_the_session_is_not_noise() {
         losses: Vec::new(),
         configuration: Vec::new(),
         untracked: vec![path("src/target/mod.rs")],
-        more_untracked: false,
+        stored: Vec::new(),
+        keepers: Vec::new(),
+        is_cut: false,
     };
     let evidence = Evidence { repositories: vec![change], ..Evidence::default() };
     let mut memory = SessionMemory::default();
@@ -253,7 +255,9 @@ fn a_repository_of_the_session_may_go_until_it_keeps_something() {
         losses,
         configuration: Vec::new(),
         untracked: Vec::new(),
-        more_untracked: false,
+        stored: Vec::new(),
+        keepers: Vec::new(),
+        is_cut: false,
     };
     let mut memory = SessionMemory::default();
     let made = Evidence { repositories: vec![change(true, vec![])], ..Evidence::default() };
@@ -280,7 +284,9 @@ fn plants_are_asked_about() {
         losses: Vec::new(),
         configuration,
         untracked: Vec::new(),
-        more_untracked: false,
+        stored: Vec::new(),
+        keepers: Vec::new(),
+        is_cut: false,
     };
     let plants = vec![PlantedPath { path: path(".envrc"), reader: "direnv".to_owned() }];
     let evidence = Evidence { repositories: vec![change], plants, ..Evidence::default() };

@@ -1,11 +1,14 @@
 //! Every way an approval request can end: with a clear approval, and all that end in a denial.
 
 use super::*;
-use crate::approval::{coverage::ReviewedPart, inquiry::Stakes, verdict::Decider};
+use crate::{
+    approval::{coverage::ReviewedPart, inquiry::Stakes},
+    base::outbox::QueuedMessage,
+};
 use palisade_policy::{Facts, Handlers, Profile};
 use palisade_protocol::{
-    Answer, Answered, Asker, Decision, Deny, Event, JsonText, Modified, Remember, Replace, Review,
-    Scope, ServerMessage, ToolName, Until, View, Withhold,
+    Answer, Answered, Asker, DecidedBy, Decision, Deny, Event, JsonText, Modified, Remember,
+    Replace, Review, Scope, ServerMessage, ToolName, Until, View, Withhold,
 };
 use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -72,7 +75,7 @@ fn output(digest: &str) -> ApprovalRequest {
 struct Handler {
     desk: Arc<Approvals>,
     connection: ConnectionNumber,
-    events: mpsc::Receiver<ServerMessage>,
+    events: mpsc::Receiver<QueuedMessage>,
 }
 
 fn register(name: &str) -> Register {
@@ -87,11 +90,11 @@ fn register(name: &str) -> Register {
     }
 }
 
-fn approver(name: &str) -> Decider {
-    Decider::Approver(name.to_owned())
+fn approver(name: &str) -> DecidedBy {
+    DecidedBy::Approver(name.to_owned())
 }
 
-fn approved(by: Decider) -> Verdict {
+fn approved(by: DecidedBy) -> Verdict {
     Verdict::Approved { by, kept: Vec::new() }
 }
 
@@ -109,7 +112,7 @@ fn attach(desk: &Arc<Approvals>, connection: ConnectionNumber, register: Registe
 impl Handler {
     async fn question(&mut self) -> Question {
         loop {
-            let message = self.events.recv().await.unwrap();
+            let message = self.events.recv().await.unwrap().message;
             if let ServerMessage::Event(Event::Question(question)) = message {
                 return *question;
             }
@@ -150,7 +153,7 @@ fn deny() -> Decision {
 fn reason(verdict: Verdict) -> String {
     match verdict {
         Verdict::Denied { by, reason, .. } => {
-            assert_eq!(by, Decider::Default);
+            assert_eq!(by, DecidedBy::Default);
             reason
         }
         other @ (Verdict::Approved { .. }
@@ -243,7 +246,7 @@ async fn a_handler_that_is_not_ready_is_a_no() {
     let desk = Arc::new(Approvals::default());
     let (outbox, events) = mpsc::channel(1);
     outbox
-        .try_send(ServerMessage::Reply { id: None, reply: palisade_protocol::Reply::Pong })
+        .try_send(ServerMessage::Reply { id: None, reply: palisade_protocol::Reply::Pong }.into())
         .unwrap();
     desk.attach(from(1), register("full"), outbox).unwrap();
     assert_eq!(
@@ -325,6 +328,19 @@ async fn the_first_of_two_answers_counts_while_others_are_waited_for() {
     high.question().await;
     high.answer(&question, Decision::Approve).unwrap();
     assert_eq!(asked.await.unwrap(), approved(approver("high")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hint_names_approvers_that_can_reach_the_daemon() {
+    for (access, named) in [
+        (ApproverAccess::Socket, "connect an approver with `palisade approve`"),
+        (ApproverAccess::PrivateClient, "`palisade approve` can not reach this private daemon"),
+    ] {
+        let desk = Arc::new(Approvals::new(access));
+        let verdict = ask(&desk, inquiry("d", "")).await.unwrap();
+        let Verdict::Denied { guidance, .. } = &verdict else { panic!("{verdict:?}") };
+        assert!(guidance.starts_with(named), "{guidance}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -575,7 +591,7 @@ async fn an_agents_client_is_asked_only_where_nothing_can_be_lost() {
         desk.attach_client(own.parse().unwrap(), from(1), register, outbox).unwrap();
         let verdict = ask(&desk, inquiry).await.unwrap();
         assert!(
-            matches!(&verdict, Verdict::Denied { by, .. } if *by == Decider::Default),
+            matches!(&verdict, Verdict::Denied { by, .. } if *by == DecidedBy::Default),
             "{verdict:?}"
         );
     }
@@ -591,8 +607,5 @@ async fn an_agents_client_is_asked_only_where_nothing_can_be_lost() {
     let stranger = desk.answer_of_client(from(2), yes.clone()).unwrap_err();
     assert_eq!(stranger.code, ErrorCode::Forbidden);
     desk.answer_of_client(from(1), yes).unwrap();
-    assert_eq!(
-        asked.await.unwrap(),
-        approved(Decider::AgentClient("agent-client:eager".to_owned()))
-    );
+    assert_eq!(asked.await.unwrap(), approved(DecidedBy::AgentClient("eager".to_owned())));
 }

@@ -7,10 +7,10 @@
 pub(crate) struct ConfigKey {
     /// The key with its section, for example `metrics.listen`.
     pub(crate) path: &'static str,
-    /// What the key sets, as the documentation says it.
+    /// The meaning of the key, as the documentation has it.
     #[cfg(test)]
     pub(super) meaning: &'static str,
-    /// The default, as the documentation says it.
+    /// The default, as the documentation has it.
     #[cfg(test)]
     pub(super) default: &'static str,
     pub(crate) changes: Reloadability,

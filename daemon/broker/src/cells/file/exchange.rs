@@ -24,7 +24,7 @@ pub(super) async fn ask(
 }
 
 /// The error for any reply other than the one that belongs to the request.
-pub(super) fn unexpected(reply: FileReply) -> CallError {
+pub(in crate::cells) fn unexpected(reply: FileReply) -> CallError {
     match reply {
         FileReply::Failed(failure) => CallError::File(failure),
         FileReply::Content(_)

@@ -3,7 +3,7 @@
 
 use super::exchange::{done, unexpected};
 use crate::{
-    base::{error::CallError, media, outcome::Outcome, task::Numbering},
+    base::{error::CallError, media, outcome::Outcome, results, task::Numbering},
     cells::{context::Context, files::Lease},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -66,6 +66,10 @@ pub(super) async fn read(
         } else if content.is_empty() {
             content = piece;
         } else {
+            if content.len() <= results::SMALL && taken > results::SMALL as u64 {
+                let most = usize::try_from(most).unwrap_or(usize::MAX);
+                context.room.reserve(most.saturating_mul(4) / 3).await;
+            }
             content.extend_from_slice(&piece);
         }
     };

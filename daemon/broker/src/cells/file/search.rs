@@ -48,7 +48,7 @@ pub(super) async fn glob(
         output.push_str(&format!("[the newest of {total} files; narrow the pattern]\n"));
     }
     let data = json!({
-        "path": RawPath(path.0), "files": listed, "total": total, "truncated": truncated,
+        "path": directory(path), "files": listed, "total": total, "truncated": truncated,
         "more": more, "withheld": sieve.withheld,
     });
     Ok(Outcome { output, ..done(data)? })
@@ -80,7 +80,7 @@ pub(super) async fn grep(
         output.push_str(&format!("[the first {shown} of {total} {what}; narrow the search]\n"));
     }
     let mut data = json!({
-        "path": RawPath(path.0), "total_files": total_files, "searched": searched,
+        "path": directory(path), "total_files": total_files, "searched": searched,
         "skipped": {
             "binary": skipped.binary, "large": skipped.large, "unreadable": skipped.unreadable,
         },
@@ -165,6 +165,15 @@ fn printed(path: &str, line: &Line) -> String {
     format!("{path}{mark}{}{mark}{}{text}{}\n", line.number, cut(line.before), cut(line.after))
 }
 
+/// Returns the path of a searched directory without a `.` at its end, which means the same.
+fn directory(path: Path) -> RawPath {
+    let mut path = path.0;
+    while path.len() > 2 && path.ends_with(b"/.") {
+        path.truncate(path.len() - 2);
+    }
+    RawPath(path)
+}
+
 /// Prefixes a path with the one that this call named, so that the next call can use it.
 fn joined(named: &Path, below: &Path) -> Vec<u8> {
     let above = named.0.strip_suffix(b"/").unwrap_or(&named.0);
@@ -178,6 +187,15 @@ fn joined(named: &Path, below: &Path) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_named_without_a_dot_at_its_end() {
+        for (given, shown) in
+            [("/w/.", "/w"), ("/w/d/./.", "/w/d"), ("/.", "/."), ("/w/.d", "/w/.d")]
+        {
+            assert_eq!(directory(Path(given.into())), RawPath(shown.into()), "{given}");
+        }
+    }
 
     fn line(number: u64, matches: bool, text: &str) -> Line {
         let (column, text) = (matches.then_some(1), text.as_bytes().to_vec());

@@ -57,10 +57,9 @@ pub(crate) enum SessionError {
 
 /// Describes a failed step. A failure that is the workspace's is described without the step.
 fn step_failed(step: &str, why: &str, fault: Fault) -> String {
-    let own = why.strip_prefix(&format!("step {step}: ")).unwrap_or(why);
     match fault {
-        Fault::Workspace | Fault::Mount => own.to_owned(),
-        Fault::Host => format!("step {step:?} of the cell failed: {own}"),
+        Fault::Workspace | Fault::Mount => why.to_owned(),
+        Fault::Host => format!("step {step:?} of the cell failed: {why}"),
     }
 }
 
@@ -130,10 +129,9 @@ impl From<SessionError> for WireError {
             }
             SessionError::Launcher(error) => return launcher_error(error),
             SessionError::Refused(refusal) => return refusal_error(refusal),
-            SessionError::Step { fault: Fault::Workspace, .. } => (
-                ErrorCode::WorkspaceRefused,
-                "give a directory that exists and that you can enter".into(),
-            ),
+            SessionError::Step { fault: Fault::Workspace, .. } => {
+                (ErrorCode::WorkspaceRefused, WORKSPACE_HINT.into())
+            }
             SessionError::Step { fault: Fault::Mount, .. } => (
                 ErrorCode::WorkspaceRefused,
                 "work on a file system that supports idmapped mounts (ext4, xfs, btrfs, tmpfs and \
@@ -163,6 +161,9 @@ impl From<SessionError> for WireError {
         Self::new(code, error.to_string(), hint)
     }
 }
+
+/// The hint about a workspace that can not be used.
+const WORKSPACE_HINT: &str = "give a directory that exists and that you can enter";
 
 /// Converts the launcher's absence into an error for clients.
 fn launcher_error(error: &LauncherError) -> WireError {
@@ -196,6 +197,9 @@ fn refusal_error(refusal: &Refusal) -> WireError {
             format!("this user can not open a session: {why}"),
             "",
         ),
+        Refusal::Workspace(why) => {
+            WireError::new(ErrorCode::WorkspaceRefused, why.clone(), WORKSPACE_HINT)
+        }
         Refusal::Transaction(why) => WireError::new(
             ErrorCode::LayerUnavailable,
             format!("changes to the workspace can not be held in a transaction: {why}"),

@@ -3,7 +3,10 @@
 
 use super::authority::SessionInspection;
 use crate::{
-    base::identity::WorkingDirectory,
+    base::{
+        identity::WorkingDirectory,
+        results::{CallRoom, ResultRoom},
+    },
     cells::{
         commit_lock::WorkspaceLock, hidden_names::HiddenNameSearch, kept::ReplyStore,
         refused::RefusedConnections, turn::Turns, used_hosts::UsedHosts,
@@ -23,7 +26,7 @@ use std::{
 /// A session's receipt, and the part of it that the client was told.
 #[derive(Debug)]
 pub(super) struct SessionReceipt {
-    /// What was enforced when the cell was made.
+    /// The receipt of the cell, from when it was made.
     pub(super) made: Receipt,
     /// The receipt in the reply to `open`, and its digest.
     pub(super) opening: OnceLock<(Receipt, String)>,
@@ -60,7 +63,8 @@ impl SessionNetwork {
     }
 }
 
-/// What a session knows of its workspace's files, and how it changes them.
+/// The handles of a session on its workspace: working directory, commit lock, undo and hidden
+/// names.
 #[derive(Debug)]
 pub(crate) struct WorkspaceHandles {
     pub(crate) cwd: Arc<WorkingDirectory>,
@@ -79,6 +83,8 @@ pub(crate) struct WorkspaceHandles {
 pub(crate) struct SessionCalls {
     pub(crate) turns: Turns,
     pub(crate) replies: ReplyStore,
+    /// The room for results that the client has not read.
+    pub(crate) results: ResultRoom,
     pub(crate) in_flight: AtomicU32,
     pub(crate) total: AtomicU64,
     /// Findings to add to the session's next result.
@@ -86,13 +92,19 @@ pub(crate) struct SessionCalls {
 }
 
 impl SessionCalls {
-    pub(super) fn new(turns: Turns) -> Self {
+    pub(super) fn new(turns: Turns, results: ResultRoom) -> Self {
         Self {
             turns,
             replies: ReplyStore::default(),
+            results,
             in_flight: AtomicU32::new(0),
             total: AtomicU64::new(0),
             untold: Mutex::default(),
         }
+    }
+
+    /// The room for the result of one more call.
+    pub(crate) fn result_room(&self) -> CallRoom {
+        CallRoom::new(self.results.clone())
     }
 }

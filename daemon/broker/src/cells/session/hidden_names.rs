@@ -22,7 +22,7 @@ impl Session {
     }
 
     /// Returns the paths that are hidden now.
-    pub(crate) async fn scan_hidden_names(&self) -> Result<ScanResult, CallError> {
+    async fn scan_hidden_names(&self) -> Result<ScanResult, CallError> {
         self.files.hidden_names.scan(&self.cell.files).await.map_err(|error| match error {
             ScanError::Channel => self.channel_error("it did not report the hidden names"),
             ScanError::Failed(failure) => CallError::File(failure),
@@ -85,10 +85,7 @@ impl Session {
         let scanned = scanned.map_err(|error| unheld(&error.to_string(), Fault::Host))?;
         match self.cell.transactions.take(scanned).await {
             Ok(laid) => drop(laid),
-            Err(RunnerError::Step { step, why, fault }) => {
-                let own = why.strip_prefix(&format!("step {step}: "));
-                return Err(unheld(own.unwrap_or(&why), fault));
-            }
+            Err(RunnerError::Step { why, fault, .. }) => return Err(unheld(&why, fault)),
             Err(error) => return Err(unheld(&error.to_string(), Fault::Host)),
         }
         self.cell.transactions.prepare().await;

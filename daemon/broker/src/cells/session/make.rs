@@ -12,6 +12,7 @@ use crate::{
         census::CountedKind,
         identity::{SessionIdentity, WorkingDirectory},
         peer::Peer,
+        results::ResultRoom,
     },
     cells::{
         analysis_cache::AnalysisCache,
@@ -211,7 +212,10 @@ pub(crate) async fn begin(
             oom: OomCounter::open(&made.oom_file),
         },
         network: SessionNetwork::new(made.listeners, inspection),
-        calls: SessionCalls::new(Turns::new(profile.parallel_calls())),
+        calls: SessionCalls::new(
+            Turns::new(profile.parallel_calls()),
+            ResultRoom::new(host.census.results(peer.uid)),
+        ),
         jobs: Jobs::new(profile.max_jobs(), host.audit.clone(), places),
         analyses: AnalysisCache::default(),
         search_paths,

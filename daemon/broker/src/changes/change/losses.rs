@@ -6,7 +6,7 @@ use crate::{
     cells::session::Session,
 };
 use palisade_plan::change::{Effect, Version};
-use palisade_policy::{Assessment, LossContext, UndoRecord, assess};
+use palisade_policy::{Assessment, DESTRUCTIVE, LossContext, UndoRecord, assess};
 use palisade_protocol::{Finding, Severity, ToolName};
 
 /// Assesses a change. `approved` lists files whose loss was approved before the call ran.
@@ -66,7 +66,7 @@ fn pinned(session: &Session, tool: &ToolName, preview: &Preview) -> Vec<Finding>
             "{tool} changes {path:?}, and {git_dir:?} keeps files that the session deleted or replaced"
         );
         let targets = vec![path];
-        Some(Finding { targets, ..Finding::new("destructive", Severity::Warning, why) })
+        Some(Finding { targets, ..Finding::new(DESTRUCTIVE, Severity::Warning, why) })
     };
     preview.effects.iter().filter_map(of).collect()
 }

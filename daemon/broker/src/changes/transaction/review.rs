@@ -13,6 +13,7 @@ use crate::{
     approval::{
         effects::{self, ChangeSetDecision, ChangeSetReview},
         service::ApprovalService,
+        verdict,
     },
     base::{
         error::CallError,
@@ -134,7 +135,7 @@ impl UnsettledCall {
             }
             Ok(ChangeSetDecision::Part(checkpoint, part)) => {
                 let without = left_out(&changes.preview.effects, &part);
-                let by = checkpoint.by.clone();
+                let by = checkpoint.by.to_string();
                 let outcome = noted(outcome, &changes, checkpoint);
                 match self.preview(without.clone(), conflicts).await {
                     Ok(rest) => {
@@ -159,8 +160,9 @@ impl UnsettledCall {
                     describe::describe_effects(&changes.asked(), &self.context.session.workspace.0),
                     describe::reasons(&changes.facts.findings)
                 );
-                let error = WireError::new(ErrorCode::Denied, message, guidance.clone());
-                let refusal = question.denied(error, &by.to_string(), &reason, guidance);
+                let remedy = verdict::remedy(&by, &guidance);
+                let error = WireError::new(ErrorCode::Denied, message, guidance);
+                let refusal = question.denied(error, by, &reason, remedy);
                 denied(&changes, refusal, outcome)
             }
         }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     base::{outbox::ClientOutbox, outcome::Fault},
     cells::{
-        kept::{IdempotencyCheck, weight},
+        kept::{IdempotencyCheck, size, weight},
         session::Session,
     },
     front::{
@@ -44,7 +44,9 @@ impl Connection {
                     let server = Arc::clone(&self.server);
                     NewOrRepeatedCall::Now { server, asked: Box::new(asked.await?), underway }
                 }
-                IdempotencyCheck::Again(repeat) => NewOrRepeatedCall::Before(repeat),
+                IdempotencyCheck::Again(repeat) => {
+                    NewOrRepeatedCall::Before { repeat, session: Arc::clone(&session) }
+                }
             });
         }
         let server = Arc::clone(&self.server);
@@ -73,10 +75,12 @@ async fn answer(
     let mut failure = None;
     while let Some(done) = tasks.join_next().await {
         match done {
-            Ok((place, Ok(result))) => {
+            Ok((place, Ok((result, _held)))) => {
                 if let Some(slot) = results.get_mut(place) {
                     *slot = Some(result);
                 }
+                // What can not be sent does not wait for the other calls in memory.
+                fit(results.iter_mut().flatten());
             }
             Ok((_, Err(error))) => failure = Some(error),
             Err(crash) => {
@@ -87,7 +91,7 @@ async fn answer(
         }
     }
     let reply = match (failure, results.into_iter().collect::<Option<Vec<_>>>()) {
-        (None, Some(results)) => Reply::Batch(BatchResults { results: fitting(results) }),
+        (None, Some(results)) => Reply::Batch(BatchResults { results }),
         (Some(error), _) => Reply::Error(error),
         (None, None) => Reply::Error(WireError::new(
             ErrorCode::Internal,
@@ -95,13 +99,14 @@ async fn answer(
             "",
         )),
     };
-    send(&server, reply, keys, &session, id, &client, landing).await;
+    let held = session.calls.results.hold(size(&reply));
+    send(&server, (reply, Some(held)), keys, &session, id, &client, landing).await;
 }
 
 /// Removes the output from results that do not fit into one frame together with those before them.
-fn fitting(mut results: Vec<CallResult>) -> Vec<CallResult> {
+fn fit<'a>(results: impl Iterator<Item = &'a mut CallResult>) {
     let mut room = MOST;
-    for result in &mut results {
+    for result in results {
         match room.checked_sub(weight(result)) {
             Some(left) => room = left,
             None => {
@@ -117,5 +122,4 @@ fn fitting(mut results: Vec<CallResult>) -> Vec<CallResult> {
             }
         }
     }
-    results
 }

@@ -82,7 +82,9 @@ impl Connection {
                 let asked = Box::new(self.asked(id, call, (cancel, fault, input)).await?);
                 NewOrRepeatedCall::Now { server: Arc::clone(&self.server), asked, underway }
             }
-            IdempotencyCheck::Again(repeat) => NewOrRepeatedCall::Before(repeat),
+            IdempotencyCheck::Again(repeat) => {
+                NewOrRepeatedCall::Before { repeat, session: Arc::clone(&session) }
+            }
         };
         let server = Arc::clone(&self.server);
         let task = answer(server, made, session, id, self.work.client.clone(), landing);
@@ -118,6 +120,7 @@ impl Connection {
             tap: None,
             observers: Arc::clone(&self.server.telemetry.observers),
             audience: EventAudience::Everybody,
+            room: session.calls.result_room(),
             session,
         };
         Ok(RequestedCall { call, context, place, started, fault })

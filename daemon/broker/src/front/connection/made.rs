@@ -2,8 +2,15 @@
 //! in the broker.
 
 use crate::{
-    base::{census::HeldBytes, outbox::ClientOutbox},
-    cells::{kept::RepeatedResult, session::Session},
+    base::{
+        census::HeldBytes,
+        outbox::{ClientOutbox, QueuedMessage},
+        results::HeldResult,
+    },
+    cells::{
+        kept::{RepeatedResult, weight},
+        session::Session,
+    },
     front::{flight::CallHandleGuard, server::Server},
     pipeline::{call, stages::asked::RequestedCall},
 };
@@ -13,7 +20,7 @@ use std::sync::{Arc, atomic::Ordering};
 /// A call that is made now, or a repetition of an earlier one with the same idempotency key.
 pub(super) enum NewOrRepeatedCall {
     Now { server: Arc<Server>, asked: Box<RequestedCall>, underway: CountedCall },
-    Before(RepeatedResult),
+    Before { repeat: RepeatedResult, session: Arc<Session> },
 }
 
 impl NewOrRepeatedCall {
@@ -21,19 +28,26 @@ impl NewOrRepeatedCall {
     pub(super) fn key(&self) -> Option<String> {
         match self {
             Self::Now { underway, .. } => underway.key.clone(),
-            Self::Before(_) => None,
+            Self::Before { .. } => None,
         }
     }
 
-    /// Makes the call, unless it is a repetition. Repetitions get the same result.
-    pub(super) async fn result(self) -> Result<CallResult, WireError> {
+    /// Makes the call, unless it is a repetition. Repetitions get the same result. It counts as unread
+    /// until the second value is dropped.
+    pub(super) async fn result(self) -> Result<(CallResult, HeldResult), WireError> {
         match self {
             Self::Now { server, asked, underway } => {
+                let room = asked.context.room.clone();
                 let result = call::serve(&server.calls, *asked).await;
                 underway.settle(&result);
-                Ok(result)
+                let held = room.settle(weight(&result));
+                Ok((result, held))
             }
-            Self::Before(repeat) => repeat.result().await,
+            Self::Before { repeat, session } => {
+                let result = repeat.result().await?;
+                let held = session.calls.results.reserve(weight(&result)).await;
+                Ok((CallResult::clone(&result), held))
+            }
         }
     }
 }
@@ -80,17 +94,18 @@ pub(super) async fn answer(
     landing: CallHandleGuard,
 ) {
     let key = made.key();
-    let reply = match made.result().await {
-        Ok(result) => Reply::Result(Box::new(result)),
-        Err(error) => Reply::Error(error),
+    let (reply, held) = match made.result().await {
+        Ok((result, held)) => (Reply::Result(Box::new(result)), Some(held)),
+        Err(error) => (Reply::Error(error), None),
     };
-    send(&server, reply, key.into_iter().collect(), &session, id, &client, landing).await;
+    let keys = key.into_iter().collect();
+    send(&server, (reply, held), keys, &session, id, &client, landing).await;
 }
 
 /// Sends a reply, and stores it if it may have to be sent again.
 pub(super) async fn send(
     server: &Server,
-    reply: Reply,
+    (reply, held): (Reply, Option<HeldResult>),
     keys: Vec<String>,
     session: &Session,
     id: RequestId,
@@ -103,6 +118,7 @@ pub(super) async fn send(
     // The request id is free before the client can see the reply.
     drop(landing);
     // A client that is gone does not want the reply, or reconnects for it.
-    client.send(ServerMessage::Reply { id: Some(id), reply }).await.ok();
+    let message = ServerMessage::Reply { id: Some(id), reply };
+    client.send(QueuedMessage { message, held }).await.ok();
     server.telemetry.audit.replied();
 }

@@ -108,7 +108,7 @@ impl Connection {
             for (id, reply) in kept {
                 let message = ServerMessage::Reply { id: Some(id), reply: Reply::clone(&reply) };
                 // A client that is gone again may reconnect once more.
-                outbox.send(message).await.ok();
+                outbox.send(message.into()).await.ok();
             }
         });
         next

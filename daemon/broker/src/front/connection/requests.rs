@@ -8,8 +8,8 @@ use crate::{
     tools::provider::ProviderMessage,
 };
 use palisade_protocol::{
-    Abort, Cancel, Connections, Envelope, ErrorCode, Grants, Jobs, Kill, Phase, Reply, Request,
-    Revoke, ToolList, Welcome, WireError, limits::VERSION,
+    Abort, Cancel, Connections, Envelope, ErrorCode, Grants, Jobs, Kill, OutputPage, OutputQuery,
+    Phase, Reply, Request, Revoke, ToolList, Welcome, WireError, limits::VERSION,
 };
 use std::sync::Arc;
 
@@ -78,9 +78,7 @@ impl Connection {
                 Ok(Reply::Done)
             }
             Request::Ping => Ok(Reply::Pong),
-            Request::Output(query) => {
-                self.server.spools.page(query, self.peer.uid).await.map(Reply::Output)
-            }
+            Request::Output(query) => self.output(query).await.map(Reply::Output),
             Request::UndoRecords(query) => {
                 let listed = self.server.undos.list(self.peer.uid, query).await;
                 listed.map(Reply::UndoRecords).map_err(WireError::from)
@@ -147,6 +145,16 @@ impl Connection {
         };
         let jobs = sessions.iter().flat_map(|session| session.jobs.infos(&session.id));
         Jobs { jobs: jobs.collect() }
+    }
+
+    /// A page of a call's stored output, or of what a running job of this peer has printed so far.
+    async fn output(&self, query: OutputQuery) -> Result<OutputPage, WireError> {
+        let sessions = self.server.host.sessions_of(self.peer.uid);
+        let job = sessions.iter().find_map(|session| session.jobs.running(&query.call_id));
+        match job {
+            Some(job) => Ok(job.page(&query).await),
+            None => self.server.spools.page(query, self.peer.uid).await,
+        }
     }
 
     /// The network connections that this peer may see.

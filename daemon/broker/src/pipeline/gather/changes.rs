@@ -16,6 +16,7 @@ use palisade_plan::{
     change::{EvidenceDepth, WriteMode},
     plants::{PlantType, plant_reader},
 };
+use palisade_policy::DESTRUCTIVE;
 use palisade_protocol::{Ask, Finding, Severity};
 
 /// Adds the facts about a change.
@@ -97,7 +98,7 @@ fn permanent_deletion(tool: &Tool, task: &ChangeTask) -> Option<Finding> {
     let ChangeTask::Delete { path, .. } = task else { return None };
     let shown = String::from_utf8_lossy(path);
     let why = format!("{} deletes {shown:?} permanently: there is no undo record", tool.spec.name);
-    (!task.is_kept()).then(|| Finding::new("destructive", Severity::Warning, why))
+    (!task.is_kept()).then(|| Finding::new(DESTRUCTIVE, Severity::Warning, why))
 }
 
 /// Returns `true` if the target exists and was not made by the session.

@@ -145,7 +145,8 @@ impl CheckedCall {
         self.route == Route::Reading && program.route == task::RouteChoice::Watch
     }
 
-    /// Returns `true` if the call's route is reading, and hidden names would be visible there.
+    /// Returns `true` if the call's route is reading, and hidden names would be visible there, also those
+    /// that are made while it runs.
     pub(crate) fn may_see_hidden(&self) -> bool {
         let session = &self.context.session;
         matches!(self.validated.task, Task::Run(_))

@@ -2,7 +2,6 @@
 
 use super::*;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::SystemTime;
 
 fn spools() -> (tempfile::TempDir, Spools, CallId) {
     let directory = tempfile::tempdir().unwrap();
@@ -63,6 +62,29 @@ async fn old_spools_are_swept_and_young_ones_are_not() {
     assert_eq!(spools.sweep(now.later(MAX_AGE * 2)).unwrap(), 1);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     assert_eq!(spools.users(), []);
+}
+
+#[test]
+fn another_daemon_knows_when_the_stores_were_swept() {
+    let state = tempfile::tempdir().unwrap();
+    let directory = state.path().join("spool");
+    fs::create_dir(&directory).unwrap();
+    let spools = Spools::new(Some(directory.clone()));
+    assert_eq!(spools.since_sweep(), None);
+    spools.note_sweep().unwrap();
+    let again = Spools::new(Some(directory.clone()));
+    assert!(again.since_sweep().unwrap() < MAX_AGE);
+    let file = fs::File::open(directory.join(SWEPT)).unwrap();
+    for (at, known) in [(MAX_AGE, true), (Duration::ZERO, false)] {
+        let time = SystemTime::now() + Duration::from_secs(600) - at * 2;
+        file.set_modified(time).unwrap();
+        assert_eq!(again.since_sweep().is_some_and(|since| since > MAX_AGE), known);
+        assert_eq!(again.since_sweep().is_some(), known);
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    // Without a directory nothing is stored, so nothing is swept.
+    assert_eq!(Spools::new(None).since_sweep(), None);
+    Spools::new(None).note_sweep().unwrap();
 }
 
 #[tokio::test]

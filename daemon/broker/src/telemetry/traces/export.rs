@@ -2,13 +2,27 @@
 //! Runs in the broker.
 
 use serde::{Deserialize, Serialize};
-use std::{fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
+use serde_json::Value;
+use std::{
+    fmt, io, mem,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     fs::OpenOptions,
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpStream, UnixStream},
+    sync::mpsc,
     time::timeout,
 };
+
+/// The maximum number of items in a document.
+const BATCH: usize = 64;
 
 /// The time limit for a collector.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,6 +37,34 @@ pub(crate) enum Export {
     Unix(PathBuf),
     /// An HTTP collector (address and path), which gets a request for each document.
     Http(SocketAddr, String),
+}
+
+/// Sends items to a destination in batches, as they come. Counts those that it did not take in
+/// `lost`, and logs `warning` when it stops taking them.
+pub(in crate::telemetry) async fn send_batches<T>(
+    mut items: mpsc::Receiver<T>,
+    export: Export,
+    lost: Arc<AtomicU64>,
+    document: fn(Vec<T>) -> Value,
+    warning: &'static str,
+) {
+    let mut is_taking = true;
+    loop {
+        let mut batch = Vec::new();
+        if items.recv_many(&mut batch, BATCH).await == 0 {
+            return;
+        }
+        let count = batch.len() as u64;
+        match export.send(&document(batch).to_string()).await {
+            Ok(()) => is_taking = true,
+            Err(error) => {
+                lost.fetch_add(count, Ordering::Relaxed);
+                if mem::take(&mut is_taking) {
+                    tracing::warn!(%error, to = %export, "{warning}");
+                }
+            }
+        }
+    }
 }
 
 impl TryFrom<String> for Export {

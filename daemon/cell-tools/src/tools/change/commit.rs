@@ -55,7 +55,8 @@ pub(super) fn commit(
     let wrote = done.iter().flat_map(of).take(MOST_WROTE).take_while(fits).collect();
     identify_unreadable(&mut stage.effects, &done);
     let notes = notes(&stage.effects);
-    Ok(Changed { effects: stage.effects, wrote, notes, ..Changed::default() })
+    let Stage { effects, replacements, .. } = stage;
+    Ok(Changed { effects, wrote, replacements, notes, ..Changed::default() })
 }
 
 /// Replaces the print of files that their owner can not read by one of their inode, since their

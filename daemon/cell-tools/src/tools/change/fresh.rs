@@ -7,11 +7,12 @@
 
 use super::{
     names::{rename_new, with_free_name},
+    settle::content::Attribute,
     spot::{Dir, DirHandle},
 };
 use palisade_workspace::EntryMetadata;
 use rustix::{
-    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid},
+    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags},
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
@@ -141,6 +142,21 @@ impl TemporaryFile {
             rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: last })?;
         }
         Ok(ContentFacts { size: self.size, mode, digest: self.hash.clone().finalize().into() })
+    }
+
+    /// Sets extended attributes.
+    pub(super) fn set_attributes(&self, attributes: &[Attribute]) -> io::Result<()> {
+        if attributes.is_empty() {
+            return Ok(());
+        }
+        let file = self.file()?;
+        let mode = EntryMetadata::from(&rustix::fs::fstat(file)?).mode();
+        // Only who may write a file may set its attributes.
+        self.set_mode(mode, mode | 0o200)?;
+        for (name, value) in attributes {
+            rustix::fs::fsetxattr(file, name.as_slice(), value, XattrFlags::empty())?;
+        }
+        self.set_mode(mode | 0o200, mode)
     }
 
     /// Changes the mode, if it differs from `has`.

@@ -5,6 +5,7 @@ use super::{
     act::DeletedContents,
     evidence::LostEntry,
     fresh::{ContentFacts, TemporaryFile},
+    settle::content,
     spot::EntryLocation,
     stage::{MOST_OPEN, PlannedState, Stage, changed_twice},
     step::Step,
@@ -42,6 +43,13 @@ impl Stage<'_> {
     ) -> Result<(), FileError> {
         let path = spot.path();
         self.note(b"put", &path, Some(facts));
+        let replaced = match node {
+            PlannedState::There(old) => Some(old),
+            PlannedState::Absent | PlannedState::Planned(_) => None,
+        };
+        if let Some(old) = replaced.filter(|old| old.kind() == FileType::RegularFile) {
+            keep_attributes(spot, &old, &fresh)?;
+        }
         if self.open > MOST_OPEN {
             fresh.close().map_err(|e| refused_io("write", &path, &e))?;
         }
@@ -224,10 +232,30 @@ impl Stage<'_> {
     ) -> Result<(), FileError> {
         let path = to.path();
         self.note(b"put", &path, Some(facts));
+        keep_attributes(from, &old, &fresh)?;
         self.kept.at(&path, from, &old)?;
         // Its bytes are not at its new name, so the rename does not preserve them.
         self.lost.retain(|lost| lost.moved_to.as_ref() != Some(&path));
         self.lose(from, &old);
         self.plan(path, Some(FileType::RegularFile), Step::Replace { spot: to.clone(), fresh, old })
     }
+}
+
+/// Gives new content the extended attributes of the file that it replaces.
+fn keep_attributes(
+    spot: &EntryLocation,
+    old: &EntryMetadata,
+    fresh: &TemporaryFile,
+) -> Result<(), FileError> {
+    let file = spot.dir().and_then(|dir| content::open_file(&dir, &spot.name, old));
+    let attributes = match file.and_then(|file| content::attributes(&file)) {
+        Ok(attributes) => attributes,
+        // Who may not read a file does not see its attributes either. That it is still the same
+        // file is checked when it is replaced.
+        Err(Errno::ACCESS | Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+            return Ok(());
+        }
+        Err(error) => return Err(refused("read the attributes of", &spot.path(), error)),
+    };
+    fresh.set_attributes(&attributes).map_err(|e| refused_io("write", &spot.path(), &e))
 }

@@ -66,6 +66,8 @@ pub(super) struct Stage<'a> {
     /// The staging directories of a transaction's commit, one for each directory that it changes.
     pub(super) stagings: Vec<Rc<Staging>>,
     pub(super) effects: Vec<Effect>,
+    /// The number of occurrences of texts that edits replace.
+    pub(super) replacements: u64,
     pub(super) kept: UndoRecord,
     pub(super) hash: Sha256,
     pub(super) diff: String,
@@ -95,6 +97,7 @@ impl<'a> Stage<'a> {
             steps: Vec::new(),
             stagings: Vec::new(),
             effects: Vec::new(),
+            replacements: 0,
             kept: UndoRecord::new(change.keep),
             hash: Sha256::new(),
             diff: String::new(),
@@ -364,10 +367,19 @@ impl<'a> Stage<'a> {
         if is_made && main.may_change(rest, becomes == Some(FileType::Directory)) {
             return Ok(());
         }
+        let what_to_do = match rest {
+            b"config" | b"config.lock" => {
+                "This command writes git's configuration there, so nothing of it is kept here. Do \
+                 it without: `git push` without -u, `git switch` and `git branch` with --no-track. \
+                 Set an upstream in a session in the main repository"
+            }
+            _ => {
+                "From here only git commands can change its objects, references and logs, and the \
+                 worktree's own files: open a session in the main repository"
+            }
+        };
         let message = format!(
-            "{} belongs to the main repository of this worktree. From here only git commands can \
-             change its objects, references and logs, and the worktree's own files: open a session \
-             in the main repository",
+            "{} belongs to the main repository of this worktree. {what_to_do}",
             shown(path)
         );
         let error = failure(FileErrorKind::Protected, None, message);

@@ -8,7 +8,7 @@ use super::{
     target::{self, FilePurpose, FinalLink, Readable, open_old, read_all, too_large},
 };
 use crate::tools::{Stop, failure, refused, refused_io, shown};
-use palisade_edits::{Edit, EditError, ReplaceCount};
+use palisade_edits::{Edit, EditError, EditedText, ReplaceCount};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
@@ -24,8 +24,8 @@ use std::fs::File;
 ///
 /// - A symbolic link stays; its target is written, and may be new.
 /// - Mode bits are kept, without set-uid, set-gid and sticky. Owner and group are kept where the
-///   kernel permits it. Extended attributes and access control lists are not. A new file gets 0666
-///   as the umask permits.
+///   kernel permits it, and so are `user.` attributes. Access control lists are not. A new file gets
+///   0666 as the umask permits.
 /// - The new content is a new inode. Other names (hard links) of the old one keep the old content.
 ///   A name in the workspace for a file elsewhere therefore does not change that file.
 pub(super) fn write(
@@ -207,7 +207,9 @@ pub(super) fn edit(stage: &mut Stage<'_>, edits: &FileEdits) -> Result<(), FileE
             every: if edit.all { ReplaceCount::All } else { ReplaceCount::Once },
         })
         .collect();
-    let new = palisade_edits::edit(&old, &list).map_err(|error| edit_failure(path, &error))?;
+    let EditedText { text: new, replacements } =
+        palisade_edits::edit(&old, &list).map_err(|error| edit_failure(path, &error))?;
+    stage.replacements += replacements as u64;
     let (fresh, facts) = written(stage, &spot, FileAttributes::Old(seen), &new)?;
     let real = spot.path();
     stage.compare(Some((&real, &old)), Some((&real, &new)));

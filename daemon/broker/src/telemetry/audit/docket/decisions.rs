@@ -7,7 +7,7 @@ use palisade_audit::{
     Answer, CleanText, Decision, DecisionMaker, Digest, GrantAct, Hash, Judgement, Question,
     Record, RequestContent, RequestKey, Review,
 };
-use palisade_protocol::{CallResult, Checkpoint, Grant, Target};
+use palisade_protocol::{ApprovalOutcome, CallResult, Checkpoint, DecidedBy, Grant, Target};
 use std::time::Duration;
 
 impl CallAudit {
@@ -45,7 +45,9 @@ impl CallAudit {
     pub(super) fn decision(&self, result: &CallResult) -> Option<Answer> {
         let rule = || CleanText::new(result.denials.first().map_or("", |denial| &denial.rule));
         let (by, reason) = match (&result.checkpoint, self.call.judgement) {
-            (Some(Checkpoint { decision, reason, .. }), _) if decision == "denied" => {
+            (Some(Checkpoint { decision, reason, .. }), _)
+                if *decision == ApprovalOutcome::Denied =>
+            {
                 (DecisionMaker::Default, reason.as_str())
             }
             (None, Judgement::Deny) => (
@@ -77,22 +79,13 @@ pub(in crate::telemetry::audit) fn answer_record(
     answering: CheckpointDecision<'_>,
 ) -> Record {
     let CheckpointDecision { review, checkpoint, remember, asked } = answering;
-    let by = match checkpoint.by.split_once(':') {
-        Some(("remembered", id)) => DecisionMaker::Remembered(CleanText::new(id)),
-        Some(("handler", name)) => match name.split_once(':') {
-            Some(("person" | "operator", who)) => DecisionMaker::Person(CleanText::new(who)),
-            Some(("program", who)) => DecisionMaker::Program(CleanText::new(who)),
-            Some(_) | None => DecisionMaker::Program(CleanText::new(name)),
-        },
-        Some(_) | None => DecisionMaker::Default,
-    };
-    let decision = match checkpoint.decision.as_str() {
-        "approved" => Decision::Approve,
-        "modified" => Decision::ApproveModified,
-        "passed" => Decision::Pass,
-        "replaced" => Decision::Replace,
-        "withheld" => Decision::Withhold,
-        _ => Decision::Deny,
+    let decision = match checkpoint.decision {
+        ApprovalOutcome::Approved => Decision::Approve,
+        ApprovalOutcome::Modified => Decision::ApproveModified,
+        ApprovalOutcome::Denied => Decision::Deny,
+        ApprovalOutcome::Passed => Decision::Pass,
+        ApprovalOutcome::Replaced => Decision::Replace,
+        ApprovalOutcome::Withheld => Decision::Withhold,
     };
     Record::Answer(Answer {
         question: asked.map(|put| put.question.to_string()),
@@ -100,11 +93,26 @@ pub(in crate::telemetry::audit) fn answer_record(
         session,
         review: review_word(review),
         decision,
-        by,
+        by: decision_maker(&checkpoint.by),
         reason: CleanText::new(&checkpoint.reason),
         digest: asked.and_then(|put| put.digest.parse().ok()),
         remember: remember.map(CleanText::new),
     })
+}
+
+/// Names the one who decided, as the log has it. An approver's own name begins with its kind:
+/// `person:`, `operator:` or `program:`.
+fn decision_maker(by: &DecidedBy) -> DecisionMaker {
+    match by {
+        DecidedBy::Remembered(id) => DecisionMaker::Remembered(CleanText::new(id)),
+        DecidedBy::Approver(name) => match name.split_once(':') {
+            Some(("person" | "operator", who)) => DecisionMaker::Person(CleanText::new(who)),
+            Some(("program", who)) => DecisionMaker::Program(CleanText::new(who)),
+            Some(_) | None => DecisionMaker::Program(CleanText::new(name)),
+        },
+        DecidedBy::AgentClient(_) => DecisionMaker::Program(CleanText::new(&by.to_string())),
+        DecidedBy::Default => DecisionMaker::Default,
+    }
 }
 
 /// Makes the record of an approval request.
@@ -150,5 +158,27 @@ pub(crate) const fn review_word(review: palisade_protocol::Review) -> Review {
         palisade_protocol::Review::Input => Review::Input,
         palisade_protocol::Review::Output => Review::Output,
         palisade_protocol::Review::Effects => Review::Effects,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_decided_is_in_the_log() {
+        let (name, text) = (|name: &str| name.to_owned(), CleanText::new);
+        for (by, recorded) in [
+            (DecidedBy::Approver(name("person:ann")), DecisionMaker::Person(text("ann"))),
+            (DecidedBy::Approver(name("operator:0")), DecisionMaker::Person(text("0"))),
+            (DecidedBy::Approver(name("program:x")), DecisionMaker::Program(text("x"))),
+            (DecidedBy::Approver(name("policy:x")), DecisionMaker::Program(text("policy:x"))),
+            (DecidedBy::Approver(name("default")), DecisionMaker::Program(text("default"))),
+            (DecidedBy::AgentClient(name("x")), DecisionMaker::Program(text("agent-client:x"))),
+            (DecidedBy::Remembered(name("g-1 of x")), DecisionMaker::Remembered(text("g-1 of x"))),
+            (DecidedBy::Default, DecisionMaker::Default),
+        ] {
+            assert_eq!(decision_maker(&by), recorded);
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Finds new files that have the bytes of a file that is gone, as after a rename by copying. Runs
-//! in the cell.
+//! Finds new files and links that are the same as one that is gone, as after a rename by copying.
+//! Runs in the cell.
 
 use super::{
     super::settle::{content, whole},
     ignored::IgnoreRules,
     lost::LostEntry,
     noticed::new_paths,
-    trees::{Trees, file, relative},
+    trees::{Trees, file, link, relative},
 };
 use crate::tools::rules::Kind;
 use palisade_plan::{
@@ -16,6 +16,7 @@ use palisade_plan::{
     evidence::{EarlierEntry, EarlierKind, GitEvidence, NewCopy, git_directory},
 };
 use rustix::fs::FileType;
+use sha2::{Digest as _, Sha256};
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
@@ -65,11 +66,18 @@ pub(super) fn find(
     let mut digests = HashSet::new();
     for (one, lost) in earlier.iter_mut().zip(lost) {
         if is_open(one) && by_size.contains_key(&one.size) {
-            let opened = lost
-                .spot
-                .dir()
-                .and_then(|dir| content::open_file(&dir, &lost.spot.name, &lost.seen));
-            one.digest = opened.ok().and_then(|file| digest(&file, one.size, &mut left));
+            one.digest = match one.kind {
+                EarlierKind::SymbolicLink => lost.spot.link().ok().map(|to| link_digest(&to)),
+                EarlierKind::File
+                | EarlierKind::Attributes
+                | EarlierKind::Tree { .. }
+                | EarlierKind::Other => {
+                    let dir = lost.spot.dir();
+                    let file =
+                        dir.and_then(|dir| content::open_file(&dir, &lost.spot.name, &lost.seen));
+                    file.ok().and_then(|file| digest(&file, one.size, &mut left))
+                }
+            };
             digests.extend(one.digest);
         }
     }
@@ -77,10 +85,14 @@ pub(super) fn find(
     let mut copies = Vec::new();
     for (size, ways) in by_size {
         for way in ways {
-            let opened = file(trees.after(), &way).map(File::from);
-            let Some(digest) = opened.ok().and_then(|file| digest(&file, size, &mut left)) else {
-                continue;
+            let digest = match link(trees.after(), &way) {
+                Some(target) => Some(link_digest(&target)),
+                None => {
+                    let opened = file(trees.after(), &way).map(File::from);
+                    opened.ok().and_then(|file| digest(&file, size, &mut left))
+                }
             };
+            let Some(digest) = digest else { continue };
             if digests.contains(&digest) {
                 let is_ignored = is_ignored(&mut ignore, &way);
                 copies.push(NewCopy { path: trees.path(&way), digest, is_ignored });
@@ -97,18 +109,37 @@ fn is_open(earlier: &EarlierEntry) -> bool {
         GitEvidence::WorkingTree(tree) => {
             tree.ignored.is_some() || (tree.commit.is_some() && !tree.stays_tracked)
         }
-        GitEvidence::None => false,
+        GitEvidence::None | GitEvidence::Tracked => false,
         GitEvidence::Internal { .. } => true,
     };
-    earlier.kind == EarlierKind::File && earlier.moved_to.is_none() && !is_kept
+    let is_file = matches!(earlier.kind, EarlierKind::File | EarlierKind::SymbolicLink);
+    is_file && earlier.moved_to.is_none() && !is_kept
 }
 
+/// Computes the digest of a file's bytes, and of its attributes if it has some: a copy without them
+/// does not keep them.
 fn digest(file: &File, size: u64, left: &mut u64) -> Option<[u8; 32]> {
     *left = left.checked_sub(size)?;
-    content::digest(file, size, None).ok().map(|(digests, _)| digests.whole)
+    let (digests, _) = content::digest(file, size, None).ok()?;
+    let attributes = content::attributes(file).ok()?;
+    if attributes.is_empty() {
+        return Some(digests.whole);
+    }
+    let mut hash = Sha256::new().chain_update(digests.whole);
+    for part in attributes.iter().flat_map(|(name, value)| [name, value]) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    Some(hash.finalize().into())
 }
 
-/// Returns every new regular file with its size. Paths are relative to the workspace.
+/// Computes a digest that only a link to the same target has.
+fn link_digest(target: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(b"link\0").chain_update(target).finalize().into()
+}
+
+/// Returns every new regular file with its size, and every new link. Paths are relative to the
+/// workspace.
 fn new_files(trees: &Trees, effects: &[Effect]) -> Vec<(Vec<u8>, u64)> {
     let mut files = Vec::new();
     for effect in new_paths(effects) {
@@ -119,7 +150,9 @@ fn new_files(trees: &Trees, effects: &[Effect]) -> Vec<(Vec<u8>, u64)> {
         match &effect.print {
             Print::File { .. } => files.push((way.to_vec(), effect.size_after)),
             Print::Tree { .. } => in_tree(trees, way, &effect.path, &mut files),
-            Print::Absent | Print::Directory | Print::Symlink { .. } | Print::Node { .. } => {}
+            // A link counts as empty.
+            Print::Symlink { .. } => files.push((way.to_vec(), 0)),
+            Print::Absent | Print::Directory | Print::Node { .. } => {}
         }
     }
     files
@@ -128,8 +161,9 @@ fn new_files(trees: &Trees, effects: &[Effect]) -> Vec<(Vec<u8>, u64)> {
 fn in_tree(trees: &Trees, way: &[u8], path: &Path, files: &mut Vec<(Vec<u8>, u64)>) {
     let each =
         whole::each(trees.after().workspace, way, path, None, |part| -> Result<(), FileError> {
-            if part.seen.kind() == FileType::RegularFile && files.len() < MOST_FILES {
-                files.push(([way, b"/", part.way].concat(), part.seen.size));
+            let is_file = matches!(part.seen.kind(), FileType::RegularFile | FileType::Symlink);
+            if is_file && files.len() < MOST_FILES {
+                files.push(([way, b"/", part.way].concat(), part.seen.file_size()));
             }
             Ok(())
         });

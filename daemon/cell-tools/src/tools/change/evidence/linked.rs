@@ -81,6 +81,27 @@ impl RepositoryPlace {
     }
 }
 
+/// Returns the directory with the index of the working tree with this top, as it was before the
+/// change; `None` if it is not in the trees. The link of a submodule is believed: no program can
+/// change it without approval, and nothing counts as kept because of it.
+pub(super) fn own_directory(trees: &Trees, top: &[u8]) -> Option<Vec<u8>> {
+    let git = joined(top, b".git");
+    match trees::seen(trees.before(), &git)?.kind() {
+        FileType::Directory => Some(git),
+        FileType::RegularFile => {
+            let text = trees::read(trees.before(), &git, MOST_LINK_BYTES)?;
+            let own = resolved(trees, top, text.strip_prefix(b"gitdir:")?)?;
+            trees.git_directory(&own).is_some().then_some(own)
+        }
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => None,
+    }
+}
+
 /// Finds the linked worktrees of a repository whose working trees are in the workspace.
 pub(super) fn linked_worktrees(trees: &Trees, common: &[u8]) -> Vec<LinkedWorktree> {
     let all = joined(common, b"worktrees");
@@ -109,7 +130,7 @@ pub(super) fn worktree_part(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Returns the path in the trees that a file in a directory leads to. Links are refused when it is
 /// opened, so its text can be resolved by itself.
-fn resolved(trees: &Trees, directory: &[u8], text: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn resolved(trees: &Trees, directory: &[u8], text: &[u8]) -> Option<Vec<u8>> {
     let text = text.trim_ascii();
     let start = if text.starts_with(b"/") { Vec::new() } else { trees.path(directory).0 };
     let mut names: Vec<&[u8]> = Vec::new();

@@ -10,7 +10,9 @@ mod ignored;
 mod linked;
 mod lost;
 mod noticed;
+mod obeyed;
 mod repositories;
+mod tracked;
 mod trees;
 mod working_tree;
 
@@ -49,10 +51,14 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Ev
     let mut evidence =
         Evidence { earlier: lost.iter().map(LostEntry::evidence).collect(), ..Evidence::default() };
     if stage.change.evidence == EvidenceDepth::Full
-        && (!lost.is_empty() || noticed.has_repositories())
+        && (!lost.is_empty()
+            || noticed.has_repositories()
+            || stage.effects.iter().any(obeyed::writes))
         && let Ok(trees) = Trees::open(&top, main, before, is_whole(stage.change))
     {
         evidence.plants = noticed.bare_repositories(&trees);
+        evidence.plants.extend(obeyed::rebase_commands(&trees, noticed.repositories().keys()));
+        evidence.plants.extend(obeyed::led_to(&trees, stage.view.main.as_ref(), &stage.effects));
         let compared = if is_made { noticed.repositories().clone() } else { BTreeMap::new() };
         let mut repositories = Repositories::new(&trees, compared, &lost, is_made);
         for (earlier, lost) in evidence.earlier.iter_mut().zip(&lost) {

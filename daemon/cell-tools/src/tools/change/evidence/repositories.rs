@@ -7,19 +7,21 @@ use super::{
     linked::{LinkedWorktree, RepositoryPlace, joined, linked_worktrees, worktree_part},
     lost::{LostEntry, ancestors},
     noticed::{ChangedParts, ChangedRepositories, note_part},
+    tracked::TrackedPaths,
     trees::{self, TreeView, Trees, relative},
     working_tree::{WorkingTree, bounds},
 };
 use palisade_plan::{
     Path,
     evidence::{
-        ConfigurationChange, EarlierEntry, EarlierKind, GitEvidence, RepositoryChange,
-        RepositoryLoss, WorkingTreeEvidence,
+        ConfigurationChange, EarlierEntry, EarlierKind, GitEvidence, KeepingFile, RepositoryChange,
+        RepositoryLoss, StoredContent, WorkingTreeEvidence,
     },
+    parts::ListEntry,
 };
 use palisade_repository::{
-    Comparison, Configuration, KeyChange, ObjectChanges, Repository, RepositoryError, compare,
-    lost_staged,
+    Comparison, Configuration, KeyChange, ObjectChanges, ObjectId, Repository, RepositoryError,
+    StagedEntry, compare, is_stash, lost_staged,
 };
 use rustix::fs::AtFlags;
 use std::{
@@ -33,6 +35,10 @@ const MOST_LOSSES: usize = 100;
 /// The maximum number of paths no longer tracked by git that are reported one by one.
 const MOST_UNTRACKED: usize = 1000;
 
+/// The maximum number of bytes that what a change stored in git takes in a message, and also what
+/// keeps what git no longer has.
+const MOST_STORED_BYTES: usize = 256 * 1024;
+
 /// The repositories that a change affects.
 pub(super) struct Repositories<'a> {
     trees: &'a Trees,
@@ -41,8 +47,7 @@ pub(super) struct Repositories<'a> {
     changed: ChangedRepositories,
     /// The changed repositories in which objects are changed or deleted.
     objects: BTreeSet<Vec<u8>>,
-    /// The top of the repository for each directory of a working tree, if there is one.
-    tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    tracked: TrackedPaths<'a>,
     working_trees: BTreeMap<Vec<u8>, Option<WorkingTree>>,
     /// The linked worktrees of each changed repository.
     linked: HashMap<Vec<u8>, Vec<LinkedWorktree>>,
@@ -69,12 +74,12 @@ impl<'a> Repositories<'a> {
                 objects.insert(git_dir.to_vec());
             }
         }
-        let (tops, working_trees) = (HashMap::new(), BTreeMap::new());
+        let (tracked, working_trees) = (TrackedPaths::new(trees), BTreeMap::new());
         let linked =
             changed.keys().map(|git_dir| (git_dir.clone(), linked_worktrees(trees, git_dir)));
         let linked = linked.collect();
         let ignore = IgnoreRules::new(trees.before());
-        Self { trees, is_made, changed, objects, tops, working_trees, linked, ignore }
+        Self { trees, is_made, changed, objects, tracked, working_trees, linked, ignore }
     }
 
     /// Returns which repository a path belongs to, without looking for its bytes.
@@ -87,20 +92,23 @@ impl<'a> Repositories<'a> {
                 self.is_made && lost.entries.is_none() && self.is_compared(git_dir, rest);
             return GitEvidence::Internal { git_dir: trees.path(git_dir), is_compared };
         }
-        let Some(top) = self.top_of(way) else { return GitEvidence::None };
+        let Some(top) = self.tracked.top_of(way) else { return GitEvidence::None };
+        let is_tracked = self.tracked.is_tracked(way);
         let tree = self.working_trees.entry(top.clone());
         let tree = tree.or_insert_with(|| {
             let place = RepositoryPlace::of(trees, &top)?;
             WorkingTree::open(trees, &top, place).ok()
         });
-        let Some(tree) = tree else { return GitEvidence::None };
+        let Some(tree) = tree else {
+            return if is_tracked { GitEvidence::Tracked } else { GitEvidence::None };
+        };
         let ignored = match lost.entries {
             Some(_) => self.ignore.directory_of(&top, &[way, b"/"].concat()).map(<[u8]>::to_vec),
             None => self.ignore.directory_of(&top, way).map(<[u8]>::to_vec),
         };
         GitEvidence::WorkingTree(WorkingTreeEvidence {
             git_dir: trees.path(&tree.place.common),
-            is_tracked: tree.was_tracked(way),
+            is_tracked,
             stays_tracked: tree.is_tracked(way),
             commit: None,
             ignored: ignored.map(|ignored| trees.path(&ignored)),
@@ -116,36 +124,22 @@ impl<'a> Repositories<'a> {
         is_known && is_compared_in_worktree(file)
     }
 
-    /// Returns the top of the working tree that contains a path; `None` if there is none.
-    fn top_of(&mut self, way: &[u8]) -> Option<Vec<u8>> {
-        let above = ancestors(way).next()?;
-        if let Some(known) = self.tops.get(above) {
-            return known.clone();
-        }
-        let is_there =
-            |above: &&[u8]| trees::seen(self.trees.before(), &joined(above, b".git")).is_some();
-        let top = std::iter::once(above).chain(ancestors(above)).find(is_there);
-        let top = top.map(<[u8]>::to_vec);
-        self.tops.insert(above.to_vec(), top.clone());
-        top
-    }
-
     /// Asks git which of the bytes it keeps.
     pub(super) fn ask_git(&mut self, earlier: &mut [EarlierEntry], lost: &[LostEntry]) {
+        let (tracked, trees) = (&mut self.tracked, self.trees);
         for (top, tree) in &self.working_trees {
             let Some(tree) = tree else { continue };
             let makes_commits = self.changed.get(&tree.place.common) == Some(&ChangedParts::More);
             let wanted = earlier.iter_mut().zip(lost).filter_map(|(one, lost)| {
                 let GitEvidence::WorkingTree(known) = &mut one.git else { return None };
-                let way = lost_path(lost, &self.trees.top)?;
-                let is_here = self.tops.get(ancestors(&way).next()?)?.as_ref() == Some(top);
+                let is_here = tracked.top_of(&lost_path(lost, &trees.top)?).as_ref() == Some(top);
                 let is_file = !matches!(one.kind, EarlierKind::Tree { .. } | EarlierKind::Other);
                 let is_asked = is_here && is_file && one.moved_to.is_none();
                 // An untracked file is in a commit only if the program made one.
                 let may_be_kept = known.is_tracked || makes_commits;
                 (is_asked && may_be_kept).then_some((&mut known.commit, lost))
             });
-            tree.ask(self.trees, wanted.collect());
+            tree.ask(trees, wanted.collect());
         }
     }
 
@@ -164,7 +158,9 @@ impl<'a> Repositories<'a> {
             losses: Vec::new(),
             configuration: Vec::new(),
             untracked: Vec::new(),
-            more_untracked: false,
+            stored: Vec::new(),
+            keepers: Vec::new(),
+            is_cut: false,
         };
         let (was, is) = match (was, is) {
             (Err(_), Err(_)) => return None,
@@ -206,7 +202,10 @@ impl<'a> Repositories<'a> {
             false => ObjectChanges::None,
         };
         let mut found = compare(was, is, objects)?;
-        self.excuse_stashes(git_dir, is, &mut found)?;
+        let keepers = self.excuse_stashes(git_dir, is, &mut found)?;
+        self.note_keepers(keepers, change);
+        let stashes = found.new_stashes.iter().map(|id| self.stored(git_dir, id));
+        Self::note_stored(change, stashes);
         change.losses.extend(losses(&found));
         let changes = [
             was.configuration()?.changes(&is.configuration()?),
@@ -253,18 +252,38 @@ impl<'a> Repositories<'a> {
         (was, is): (&Repository, &Repository),
         change: &mut RepositoryChange,
     ) -> Result<(), RepositoryError> {
-        let staged = lost_staged(was, is, |path, _, bytes| self.has(&joined(top, path), bytes))?;
-        let name = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let mut keepers = Vec::new();
+        let staged = lost_staged(was, is, |path, _, bytes| {
+            let way = joined(top, path);
+            let has = self.has(&way, bytes);
+            if let Some(id) = is.blob_id(bytes).filter(|_| has) {
+                keepers.push((self.stored(&way, &id), way));
+            }
+            has
+        })?;
+        self.note_keepers(keepers, change);
+        if staged.len() > MOST_LOSSES {
+            // Those that are not listed may not be the session's own.
+            let why = format!("more than {MOST_LOSSES} staged files would be lost");
+            change.losses.push(RepositoryLoss::Unreadable(why));
+        }
         let staged = staged.iter().take(MOST_LOSSES);
-        change.losses.extend(staged.map(|blob| RepositoryLoss::Staged(name(&blob.path))));
+        let lost = staged.map(|blob| self.stored(&joined(top, &blob.path), &blob.object));
+        change.losses.extend(lost.map(RepositoryLoss::Staged));
         let (index, later) = (was.index()?, is.index()?);
+        let is_new = |entry: &&StagedEntry| {
+            index.of_path(&entry.path).iter().all(|earlier| earlier.object != entry.object)
+        };
+        let new = later.entries().iter().filter(is_new);
+        let new = new.map(|entry| self.stored(&joined(top, &entry.path), &entry.object));
+        Self::note_stored(change, new);
         for entry in index.entries().iter().filter(|entry| !later.is_tracked(&entry.path)) {
             let way = joined(top, &entry.path);
             if trees::seen(self.trees.after(), &way).is_none() {
                 continue;
             }
             if change.untracked.len() == MOST_UNTRACKED {
-                change.more_untracked = true;
+                change.is_cut = true;
                 break;
             }
             change.untracked.push(self.trees.path(&way));
@@ -272,17 +291,48 @@ impl<'a> Repositories<'a> {
         Ok(())
     }
 
+    /// Records the files of the working tree that keep what a repository no longer has. They are not
+    /// the session's own from then on.
+    fn note_keepers(&self, files: Vec<(StoredContent, Vec<u8>)>, change: &mut RepositoryChange) {
+        let mut bytes = change.keepers.iter().map(ListEntry::max_encoded_len).sum::<usize>();
+        for (content, way) in files {
+            let version = trees::seen(self.trees.before(), &way).map(|seen| seen.version());
+            let file = KeepingFile { path: self.trees.path(&way), version, content };
+            bytes += file.max_encoded_len();
+            if bytes > MOST_STORED_BYTES {
+                change.is_cut = true;
+                return;
+            }
+            change.keepers.push(file);
+        }
+    }
+
+    /// Records content that the change staged or stashed, as much as can be reported. The rest does
+    /// not count as the session's own.
+    fn note_stored(change: &mut RepositoryChange, contents: impl Iterator<Item = StoredContent>) {
+        let mut bytes = change.stored.iter().map(ListEntry::max_encoded_len).sum::<usize>();
+        let fits = |content: &StoredContent| {
+            bytes += content.max_encoded_len();
+            bytes <= MOST_STORED_BYTES
+        };
+        change.stored.extend(contents.take_while(fits));
+    }
+
+    fn stored(&self, way: &[u8], id: &ObjectId) -> StoredContent {
+        StoredContent { path: self.trees.path(way), id: id.to_string() }
+    }
+
     /// Removes lost stashes from the findings if all their files are in a working tree or in
-    /// commits, as after `git stash pop`.
+    /// commits, as after `git stash pop`. Returns the files of the working trees that have them.
     fn excuse_stashes(
         &self,
         git_dir: &[u8],
         is: &Repository,
         found: &mut Comparison,
-    ) -> Result<(), RepositoryError> {
-        let is_stash = |reference: &[u8]| reference == b"refs/stash";
+    ) -> Result<Vec<(StoredContent, Vec<u8>)>, RepositoryError> {
+        let mut keepers = Vec::new();
         if !found.lost_tips.iter().any(|tip| is_stash(&tip.reference)) {
-            return Ok(());
+            return Ok(keepers);
         }
         let tips = is.tips()?;
         let linked = self.linked(git_dir).iter().map(|linked| linked.top.as_slice());
@@ -290,7 +340,11 @@ impl<'a> Repositories<'a> {
         let mut lost = Vec::new();
         for tip in std::mem::take(&mut found.lost_tips) {
             let in_tree = |path: &[u8], _, bytes: &[u8]| {
-                tops.iter().any(|top| self.has(&joined(top, path), bytes))
+                let mut ways = tops.iter().map(|top| joined(top, path));
+                let way = ways.find(|way| self.has(way, bytes));
+                let has = way.is_some();
+                keepers.extend(way.map(|way| (self.stored(git_dir, &tip.object), way)));
+                has
             };
             if !is_stash(&tip.reference)
                 || !is.has_contents_of_stash(&tip.object, &tips, in_tree)?
@@ -303,7 +357,7 @@ impl<'a> Repositories<'a> {
             found.shrunk_logs.retain(|log| !is_stash(log));
         }
         found.lost_tips = lost;
-        Ok(())
+        Ok(keepers)
     }
 
     /// Returns `true` if the working tree has these bytes at a path after the change.
@@ -334,6 +388,7 @@ fn losses(found: &Comparison) -> Vec<RepositoryLoss> {
         missing_objects,
         missing_packs,
         changed_links,
+        new_stashes: _,
     } = found;
     let name = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
     let mut losses = Vec::new();

@@ -3,17 +3,17 @@
 
 use super::{
     super::settle::content,
-    linked::{RepositoryPlace, joined},
-    lost::{LostEntry, ancestors},
+    linked::RepositoryPlace,
+    lost::LostEntry,
     repositories::{in_repository, lost_path},
-    trees::{self, Trees},
+    tracked::{TrackedPaths, is_listed},
+    trees::Trees,
 };
 use palisade_repository::{
     Bounds, ContentQuery, FileType, Repository, RepositoryError, StagingIndex, Tips,
 };
 use palisade_workspace::View;
 use std::{
-    collections::BTreeMap,
     io::{Cursor, Read},
     os::unix::ffi::OsStrExt as _,
     time::{SystemTime, UNIX_EPOCH},
@@ -31,8 +31,6 @@ const MOST_COMMITS: u64 = 5_000;
 pub(super) struct WorkingTree {
     pub(super) place: RepositoryPlace,
     top: Vec<u8>,
-    /// The index before the change.
-    index: StagingIndex,
     /// The repository and its index after the change; `None` if it can not be read.
     later: Option<LaterState>,
 }
@@ -57,17 +55,12 @@ impl WorkingTree {
         top: &[u8],
         place: RepositoryPlace,
     ) -> Result<Self, RepositoryError> {
-        let index = place.open(trees.before())?.index()?;
+        place.open(trees.before())?;
         let later = place.open(trees.kept()).and_then(|repository| {
             let (index, tips) = (repository.index()?, repository.tips()?);
             Ok(LaterState { repository, index, tips })
         });
-        Ok(Self { place, top: top.to_vec(), index, later: later.ok() })
-    }
-
-    /// Returns `true` if git tracked a path, or something below it, before the change.
-    pub(super) fn was_tracked(&self, way: &[u8]) -> bool {
-        is_listed(&self.index, in_repository(&self.top, way))
+        Ok(Self { place, top: top.to_vec(), later: later.ok() })
     }
 
     /// Returns `true` if git tracks a path after the change.
@@ -100,28 +93,8 @@ pub(crate) fn tracked_below(view: &View, ways: &[Vec<u8>]) -> Vec<bool> {
     let top = view.workspace.as_os_str().as_bytes();
     let main = view.main.as_ref().map(|main| &main.path);
     let Ok(trees) = Trees::open(top, main, None, true) else { return vec![true; ways.len()] };
-    let mut indexes: BTreeMap<Vec<u8>, Option<StagingIndex>> = BTreeMap::new();
-    let mut is_tracked = |way: &Vec<u8>| {
-        let has_git =
-            |above: &&[u8]| trees::seen(trees.before(), &joined(above, b".git")).is_some();
-        let Some(top) = ancestors(way).find(has_git) else { return false };
-        let index = indexes.entry(top.to_vec()).or_insert_with(|| {
-            RepositoryPlace::of(&trees, top)?.open(trees.before()).ok()?.index().ok()
-        });
-        index.as_ref().is_none_or(|index| is_listed(index, in_repository(top, way)))
-    };
-    ways.iter().map(&mut is_tracked).collect()
-}
-
-/// Returns `true` if an index lists a path or something below it.
-fn is_listed(index: &StagingIndex, path: &[u8]) -> bool {
-    let below = [path, b"/"].concat();
-    let first = index.entries().partition_point(|entry| entry.path.as_slice() < path);
-    let after = index.entries().partition_point(|entry| entry.path.as_slice() < below.as_slice());
-    let is = |at: usize, what: &dyn Fn(&[u8]) -> bool| {
-        index.entries().get(at).is_some_and(|entry| what(&entry.path))
-    };
-    is(first, &|found| found == path) || is(after, &|found| found.starts_with(&below))
+    let mut tracked = TrackedPaths::new(&trees);
+    ways.iter().map(|way| tracked.is_tracked(way)).collect()
 }
 
 /// Returns the earlier bytes of a file or link, or a stream that fails if they can not be read.

@@ -271,6 +271,8 @@ impl CommitPlanner<'_, '_> {
             (ContentComparison::Same, Attributes::Same) => {
                 return self.same(spot, old, new, digest);
             }
+            // What nobody can read any more is lost, whatever else the program did to the file.
+            _ if new.is_closed() && !old.is_closed() => EffectKind::Replaced,
             (ContentComparison::Same, Attributes::Other | Attributes::Lost) => EffectKind::Touched,
             (ContentComparison::Longer, _) => EffectKind::Appended,
             (ContentComparison::Other, _) => EffectKind::Replaced,

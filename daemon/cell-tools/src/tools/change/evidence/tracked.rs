@@ -1,0 +1,74 @@
+//! Finds out which paths git tracks, in every repository around them. Runs in the cell.
+//!
+//! This needs only the index. So it also works in repositories that keep nothing, because their
+//! references or objects can not be read: a submodule, or references in another format.
+
+use super::{
+    linked::{joined, own_directory},
+    lost::ancestors,
+    repositories::in_repository,
+    trees::{self, Trees},
+    working_tree::bounds,
+};
+use palisade_repository::{StagingIndex, read_index};
+use std::collections::HashMap;
+
+/// The paths that git tracked before a change.
+#[derive(Debug)]
+pub(super) struct TrackedPaths<'a> {
+    trees: &'a Trees,
+    /// The top of the nearest working tree for each directory, if there is one.
+    tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// The index of each working tree; `None` if it can not be read.
+    indexes: HashMap<Vec<u8>, Option<StagingIndex>>,
+}
+
+impl<'a> TrackedPaths<'a> {
+    pub(super) fn new(trees: &'a Trees) -> Self {
+        Self { trees, tops: HashMap::new(), indexes: HashMap::new() }
+    }
+
+    /// Returns the top of the nearest working tree that contains a path; `None` if there is none.
+    pub(super) fn top_of(&mut self, way: &[u8]) -> Option<Vec<u8>> {
+        let above = ancestors(way).next()?;
+        if let Some(known) = self.tops.get(above) {
+            return known.clone();
+        }
+        let is_there =
+            |above: &&[u8]| trees::seen(self.trees.before(), &joined(above, b".git")).is_some();
+        let top = std::iter::once(above).chain(ancestors(above)).find(is_there);
+        let top = top.map(<[u8]>::to_vec);
+        self.tops.insert(above.to_vec(), top.clone());
+        top
+    }
+
+    /// Returns `true` if git tracks a path, or something below it. Repositories further out count
+    /// too, because a program can make one in the working tree of another. An index that can not be
+    /// read counts as if it listed everything.
+    pub(super) fn is_tracked(&mut self, way: &[u8]) -> bool {
+        let mut inner = way.to_vec();
+        while let Some(top) = self.top_of(&inner) {
+            let trees = self.trees;
+            let index = self.indexes.entry(top.clone()).or_insert_with(|| {
+                let own = own_directory(trees, &top)?;
+                read_index(trees::directory(trees.before(), &own).ok()?, &bounds()).ok()
+            });
+            if index.as_ref().is_none_or(|index| is_listed(index, in_repository(&top, way))) {
+                return true;
+            }
+            inner = top;
+        }
+        false
+    }
+}
+
+/// Returns `true` if an index lists a path or something below it.
+pub(super) fn is_listed(index: &StagingIndex, path: &[u8]) -> bool {
+    let below = [path, b"/"].concat();
+    let first = index.entries().partition_point(|entry| entry.path.as_slice() < path);
+    let after = index.entries().partition_point(|entry| entry.path.as_slice() < below.as_slice());
+    let is = |at: usize, what: &dyn Fn(&[u8]) -> bool| {
+        index.entries().get(at).is_some_and(|entry| what(&entry.path))
+    };
+    is(first, &|found| found == path) || is(after, &|found| found.starts_with(&below))
+}

@@ -1,0 +1,103 @@
+//! Plants that their names do not tell: files that git's configuration or a symbolic link leads to,
+//! and commands in the list of a rebase under way. With no approver none is made.
+
+use palisade_tests::{Desk, Mode, is_denied, outside, profile_with, unconfined};
+
+/// A script that makes a repository, with hooks, included configuration and a link that people have
+/// set up.
+const REPOSITORY: &str = "git init -q -b main . && git config user.name x && git config user.email \
+    x@example.org && mkdir -p tools/hooks config plain && echo ok > tools/hooks/pre-commit && \
+    printf '[alias]\\n\\tst = status\\n' > shared.gitconfig && echo ok > config/environment && \
+    ln -s config/environment .envrc && echo ok > plain/file && git add -A && git commit -qm first && \
+    echo 2 > plain/file && git commit -qam second && git config core.hooksPath tools/hooks && \
+    git config include.path ../shared.gitconfig";
+
+/// A script that stops a rebase.
+const REBASE: &str = "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other && \
+    ! git rebase -q main 2>&1 && test -d .git/rebase-merge";
+
+/// A script before the call, the call, and a condition that is true outside if it took effect.
+type Case = (&'static str, &'static str, &'static str);
+
+const PLANTS: [Case; 9] = [
+    ("true", "echo evil >> tools/hooks/pre-commit", "grep -q evil tools/hooks/pre-commit"),
+    ("true", "echo evil > tools/hooks/post-checkout", "test -e tools/hooks/post-checkout"),
+    ("true", "chmod +x tools/hooks/pre-commit", "test -x tools/hooks/pre-commit"),
+    ("git mv tools other-tools", "cp -r other-tools tools", "test -e tools/hooks/pre-commit"),
+    ("true", "git config -f shared.gitconfig core.fsmonitor evil", "grep -q evil shared.gitconfig"),
+    // An included file names another directory of hooks.
+    (
+        "git config --unset core.hooksPath && git config -f shared.gitconfig core.hooksPath plain",
+        "echo evil > plain/pre-commit",
+        "test -e plain/pre-commit",
+    ),
+    ("true", "echo evil >> config/environment", "grep -q evil config/environment"),
+    (
+        REBASE,
+        "echo 'exec evil' >> .git/rebase-merge/git-rebase-todo",
+        "grep -q evil .git/rebase-merge/git-rebase-todo",
+    ),
+    (
+        "true",
+        "mkdir .git/rebase-merge && echo 'x evil' > .git/rebase-merge/git-rebase-todo",
+        "test -e .git/rebase-merge",
+    ),
+];
+
+const HARMLESS: [Case; 4] = [
+    (
+        "true",
+        "echo 4 > plain/file && mkdir tools/more && echo x > tools/more/f",
+        "test -e tools/more/f",
+    ),
+    ("true", "git rm -q -r tools", "! test -e tools"),
+    (
+        "true",
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other && \
+     ! git rebase -q main",
+        "test -d .git/rebase-merge",
+    ),
+    // The commands of a rebase that somebody outside has begun are known.
+    (
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other && \
+         ! git rebase -q --exec true main 2>&1 && echo both > plain/file && git add plain/file",
+        "GIT_EDITOR=true git rebase --continue",
+        "! test -e .git/rebase-merge",
+    ),
+];
+
+fn run_all(cases: &[Case], expected: (bool, bool)) {
+    let mut failures = Vec::new();
+    for mode in Mode::all() {
+        let mut desk = Desk::new(mode, &profile_with(&[]));
+        for (number, (setup, line, effect)) in cases.iter().enumerate() {
+            if !mode.has_turn(number) {
+                continue;
+            }
+            let directory = desk.world.outside().join(format!("case-{number}"));
+            outside(&desk.world, &desk.world.outside(), &format!("mkdir case-{number}"));
+            outside(&desk.world, &directory, &format!("{REPOSITORY} && {setup}"));
+            desk.move_to(&directory);
+            let result = desk.sandbox.bash(line);
+            let is_denied = is_denied(&result);
+            let failed = format!("{line}: {:?} {}", result.error, result.output);
+            assert!(result.success || is_denied, "{failed}");
+            let state = desk.world.state();
+            let took_effect = unconfined(&desk.world, &directory, &state, effect).status.success();
+            if (is_denied, took_effect) != expected {
+                failures.push(format!("{mode:?}: {setup} | {failed}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn with_no_approver_nothing_that_git_or_a_link_leads_to_is_planted() {
+    run_all(&PLANTS, (true, false));
+}
+
+#[test]
+fn what_nothing_leads_to_needs_no_approval() {
+    run_all(&HARMLESS, (false, true));
+}
