@@ -2,9 +2,12 @@
 # plain git, a fixed identity, fixed dates. Run outside of every sandbox.
 set -eu
 export GIT_AUTHOR_DATE='2024-05-01T12:00:00 +0000' GIT_COMMITTER_DATE='2024-05-01T12:00:00 +0000'
+# Many tests copy it, so it has no samples of hooks and few loose objects.
+export GIT_TEMPLATE_DIR=
 umask 022
 
 git init -q -b main
+mkdir .git/hooks
 git config user.name 'Ada Example'
 git config user.email ada@example.org
 
@@ -128,6 +131,7 @@ git clone -q mirrors/project.git mirrors/elsewhere
 printf '\nWritten elsewhere.\n' >> mirrors/elsewhere/docs/tutorial.md
 git -C mirrors/elsewhere -c user.name=Bob -c user.email=bob@example.org commit -qam 'Extend the tutorial'
 git -C mirrors/elsewhere push -q origin HEAD:refs/heads/theirs
+git -C mirrors/project.git repack -q -a -d
 rm -rf mirrors/elsewhere
 git remote add mirror ./mirrors/project.git
 git repack -q -a -d
