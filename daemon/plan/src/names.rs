@@ -75,6 +75,19 @@ impl Matcher {
         Ok(Self { lists: lists.iter().map(list).collect::<Result<_, _>>()? })
     }
 
+    /// Parses a pattern and adds it to the end of the last list.
+    ///
+    /// # Errors
+    /// If the pattern is invalid.
+    pub fn push(&mut self, text: &str) -> Result<(), PatternError> {
+        let pattern = Pattern::parse(text)?;
+        match self.lists.last_mut() {
+            Some(list) => list.push(pattern),
+            None => self.lists.push(vec![pattern]),
+        }
+        Ok(())
+    }
+
     /// Returns `true` if there are no lists, so that nothing ever matches.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

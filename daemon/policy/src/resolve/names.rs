@@ -68,9 +68,9 @@ pub(super) fn over(
 /// Refuses an entry that has no effect, or that takes back another entry.
 fn check(which: NameListKey, own: &PatternList, base: &[PatternList]) -> Result<(), ProfileError> {
     let inherited = Matcher::new(&to_lists(base)).unwrap_or_default();
+    let mut earlier = Matcher::default();
     for (number, entry) in own.0.iter().enumerate() {
         let (before, text) = (own.0.get(..number).unwrap_or_default(), entry.value.0.as_str());
-        let earlier = Matcher::new(&to_lists(&[PatternList(before.to_vec())])).unwrap_or_default();
         let bare = text.strip_prefix('!');
         let same = before.iter().find(|other| other.value.0 == bare.unwrap_or(text));
         let exact = plain(bare.unwrap_or(text));
@@ -97,7 +97,10 @@ fn check(which: NameListKey, own: &PatternList, base: &[PatternList]) -> Result<
                 format!("{text:?} has no effect: it is {} in the extended profile", which.done()),
                 "leave it out",
             ),
-            (Some(_) | None, None) => continue,
+            (Some(_) | None, None) => match earlier.push(text) {
+                Ok(()) => continue,
+                Err(error) => (error.to_string(), "write a pattern as in a .gitignore"),
+            },
         };
         let at = entry.at.clone().unwrap_or_else(unplaced);
         return Err(invalid(at, which.key(), why, suggestion));
