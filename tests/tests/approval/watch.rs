@@ -90,7 +90,7 @@ fn an_operator_sees_what_goes_on_and_ends_it() {
         assert_eq!(overview["launcher"], true);
         let id = session["session"].as_str().unwrap();
         let page = watched.ok(&["top", "--once"]);
-        let summary = ": 1 sessions, 2 calls, 0 jobs, 0 approval requests\nmemory ";
+        let summary = ": sessions 1, calls 2, jobs 0, approval requests 0\nmemory ";
         assert!(page.contains(summary), "{page}");
         for command in [format!("bash  {mark}; echo never\n"), "bash  echo second\n".to_owned()] {
             assert!(page.contains(&command), "{command} is not in {page}");

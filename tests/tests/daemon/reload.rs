@@ -143,14 +143,14 @@ fn the_service_manager_hears_how_it_is_and_that_it_lives() {
     for mode in Mode::all() {
         let managed = Managed::new(mode);
         managed.hears(|state| {
-            state == "STATUS=0 sessions, 0 calls under way, 0 approval requests waiting"
+            state == "STATUS=sessions 0, calls under way 0, approval requests waiting 0"
         });
         for _ in 0..3 {
             managed.hears(|state| state == "WATCHDOG=1");
         }
         let session = managed.open("mine").expect("a session");
         managed.hears(|state| {
-            state == "STATUS=1 sessions, 0 calls under way, 0 approval requests waiting"
+            state == "STATUS=sessions 1, calls under way 0, approval requests waiting 0"
         });
         // A manager that does not read, and has no room for more, holds up nobody.
         let other = UnixDatagram::unbound().unwrap();

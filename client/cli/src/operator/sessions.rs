@@ -124,7 +124,7 @@ pub(super) fn summary(overview: &Overview) -> String {
     let jobs: u32 = overview.sessions.iter().map(|session| session.jobs).sum();
     let cells: u64 = overview.sessions.iter().filter_map(|session| session.memory_bytes).sum();
     let mut line = format!(
-        "{}: {} sessions, {} calls, {jobs} jobs, {} approval requests\nmemory {}, in cells {}",
+        "{}: sessions {}, calls {}, jobs {jobs}, approval requests {}\nmemory {}, in cells {}",
         harmless(&overview.server),
         overview.sessions.len(),
         overview.calls.len(),
@@ -298,7 +298,7 @@ pub(super) mod tests {
         let mut overview = overview();
         assert_eq!(
             summary(&overview),
-            "palisaded 0.1.0: 1 sessions, 1 calls, 2 jobs, 1 approval requests\nmemory 12M, \
+            "palisaded 0.1.0: sessions 1, calls 1, jobs 2, approval requests 1\nmemory 12M, \
              in cells 4K"
         );
         overview.launcher = false;

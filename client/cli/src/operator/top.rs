@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(
             shown,
             "\
-palisaded 0.1.0: 1 sessions, 2 calls, 2 jobs, 1 approval requests
+palisaded 0.1.0: sessions 1, calls 2, jobs 2, approval requests 1
 memory 12M, in cells 4K
 
 SESSION             UID   PROFILE    TIME   BUSY  JOBS  WORKSPACE
@@ -154,7 +154,7 @@ CALL                TIME   STAGE       TOOL       COMMAND
         assert_eq!(
             shown,
             "\
-palisaded 0.1.0: 1 sessions, 2 calls, 2 jobs, 1 approval requests
+palisaded 0.1.0: sessions 1, calls 2, jobs 2, approval requests 1
 memory 12M, in cells 4K
 
 SESSION             UID   AS      PID  PROFILE    TIME   CALLS  BUSY  JOBS  MEMORY  WORKSPACE

@@ -21,7 +21,7 @@ fn line(server: &Server) -> String {
     let calls: u32 =
         sessions.iter().map(|session| session.calls.in_flight.load(Ordering::Relaxed)).sum();
     let mut line = format!(
-        "{} sessions, {calls} calls under way, {} approval requests waiting",
+        "sessions {}, calls under way {calls}, approval requests waiting {}",
         sessions.len(),
         server.calls.approvals.desk.pending().len(),
     );
