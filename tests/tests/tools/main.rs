@@ -18,6 +18,7 @@ mod learn;
 mod many;
 mod mcp;
 mod mcp_approval;
+mod mcp_client;
 mod mcp_elicit;
 mod mcp_http;
 mod mcp_servers;
