@@ -23,9 +23,11 @@ pub(crate) fn close_others(
     let layers = taken.layers.iter().flat_map(Layers::roots);
     let layers = layers.flat_map(|layers| [&layers.lower, &layers.upper]);
     let listeners = taken.listeners.iter().chain(&taken.inward);
+    let outer = taken.outer.iter().filter_map(|outer| outer.index.as_ref());
     let landlock = taken.landlock.iter().flat_map(|l| [Some(&l.ruleset), l.apart.as_ref()]);
     let owned = made.chain(layers).chain(listeners).chain(landlock.flatten());
-    let keep: Vec<_> = owned.map(|fd| fd.as_raw_fd()).chain(given.keep.iter().copied()).collect();
+    let owned = owned.map(|fd| fd.as_raw_fd()).chain(outer.map(|index| index.as_raw_fd()));
+    let keep: Vec<_> = owned.chain(given.keep.iter().copied()).collect();
     detach::standard_streams()?;
     // SAFETY: `owned` is every descriptor that the inputs and results of steps own, now that four of
     // them were dropped above. `given.keep` has those that `enter` owns besides: the channels, the

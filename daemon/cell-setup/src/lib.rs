@@ -6,6 +6,7 @@ pub mod failure;
 pub mod kernel;
 pub mod landlock;
 pub mod oom_score;
+mod outer_repository;
 pub mod program;
 pub mod recording;
 pub mod records;

@@ -78,6 +78,7 @@ impl StepPromises {
                 | Step::Names { .. }
                 | Step::ReadOnly(_)
                 | Step::Overlay(_)
+                | Step::OuterRepository(_)
                 | Step::Rlimits(_)
                 | Step::Undumpable
                 | Step::CloseDescriptors

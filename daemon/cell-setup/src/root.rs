@@ -9,7 +9,7 @@ use crate::{
     kernel::{self, Recursive},
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
-    tree_place, worktree,
+    outer_repository, tree_place, worktree,
 };
 use palisade_plan::{
     Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
@@ -17,7 +17,7 @@ use palisade_plan::{
     authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
     ceiling,
 };
-use palisade_workspace::MainRepository;
+use palisade_workspace::{MainRepository, OuterRepository};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
@@ -58,12 +58,14 @@ const ROOT_BYTES: &str = "64m";
 /// The `/etc/resolv.conf` of a session with its own name server.
 const OWN_NAME_SERVER: &[u8] = b"nameserver 127.0.0.1\n";
 
-/// The directories of the host that the session's commits change.
+/// The directories of the host that the session's commits change, and the repository around them.
 pub(crate) struct CommitTargets {
     /// The main repository, if the workspace is a linked worktree of git.
     pub(crate) main: Option<MainRepository>,
     /// The places of the workspace and of the main repository.
     pub(crate) trees: Vec<TreePlace>,
+    /// The repository in whose working tree the workspace is a directory.
+    pub(crate) outer: Option<OuterRepository>,
 }
 
 /// The files of `/proc` that list keys of the kernel.
@@ -82,6 +84,9 @@ pub(crate) fn make(
     let (mut pieces, targets) = resolve_all(root, users)?;
     if let Some(main) = &targets.main {
         pieces.push((worktree::RECORD.into(), RootEntry::Text(main.record())));
+    }
+    if let Some(outer) = &targets.outer {
+        pieces.extend(outer_repository::entries(outer)?);
     }
     if let Some(authority) = &root.authority {
         let text = trusted(authority)?;
@@ -176,8 +181,9 @@ fn resolve_all(
         }
         Some(_) | None => None,
     };
+    let outer = outer_repository::find(&root.workspace.path);
     borrowed.give_back()?;
-    Ok((pieces, CommitTargets { main, trees }))
+    Ok((pieces, CommitTargets { main, trees, outer }))
 }
 
 /// Returns `true` if no other mount of the session is at or below the directory of a repository.

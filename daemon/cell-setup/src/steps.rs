@@ -5,7 +5,7 @@ use crate::{
     descriptors, detach,
     failure::StepFailure,
     git_configuration::{self, GitConfiguration},
-    kernel, landlock, listeners, mapping, namespaces,
+    kernel, landlock, listeners, mapping, namespaces, outer_repository,
     overlay::{self, OverlayInputs},
     privilege,
     recording::{self, RecordingRules},
@@ -14,7 +14,7 @@ use crate::{
 use palisade_plan::{
     Access, Grant, HeldLimit, MissingPath, MountsBelow, Namespace, Path, Step, TreePlace,
 };
-use palisade_workspace::{Layers, MainRepository, View};
+use palisade_workspace::{Layers, MainRepository, OuterRepository, View};
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 
 /// The results of the steps, for the process to use and to report.
@@ -38,6 +38,8 @@ pub struct StepResults {
     pub(crate) users: Option<OwnedFd>,
     /// The main repository of a workspace that is a linked worktree of git.
     pub(crate) main: Option<MainRepository>,
+    /// The repository in whose working tree the workspace is a directory.
+    pub(crate) outer: Option<OuterRepository>,
     /// The user's configuration of git, until its author is written into the session's home.
     pub git: Option<GitConfiguration>,
     /// The workspace, once it has been resolved.
@@ -65,8 +67,8 @@ impl StepResults {
     #[must_use]
     pub fn workspace_view(&self) -> View {
         let workspace = self.workspace.clone().unwrap_or_default();
-        let main = self.main.clone();
-        View { workspace: workspace.as_path().to_owned(), main, ..self.view.clone() }
+        let (main, outer) = (self.main.clone(), self.outer.clone());
+        View { workspace: workspace.as_path().to_owned(), main, outer, ..self.view.clone() }
     }
 }
 
@@ -150,7 +152,7 @@ pub fn take(
         Step::Root(root) => {
             let users = taken.users.take();
             let made = root::make(&root, users.as_ref().map(|users| users.as_fd()))?;
-            (taken.main, taken.trees) = (made.main, made.trees);
+            (taken.main, taken.trees, taken.outer) = (made.main, made.trees, made.outer);
             taken.workspace = Some(root.workspace.path);
             Ok(())
         }
@@ -186,8 +188,13 @@ pub fn take(
             taken.workspace = Some(overlay.workspace);
             Ok(())
         }
+        Step::OuterRepository(peer) => {
+            taken.outer = outer_repository::recorded(peer)?;
+            Ok(())
+        }
         Step::Workspace(workspace) => {
             root::find_workspace(&workspace)?;
+            taken.outer = outer_repository::find(&workspace.path);
             taken.workspace = Some(workspace.path);
             Ok(())
         }

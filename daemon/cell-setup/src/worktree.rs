@@ -91,10 +91,15 @@ fn read(base: impl AsFd, name: &[u8], owner: Identity) -> Option<Vec<u8>> {
     let file = open(base, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_file && is_owned(&stat, owner) { read_link_file(&File::from(file)) } else { None }
+}
+
+/// Reads a file that leads to another directory; `None` if it is too long for one.
+pub(crate) fn read_link_file(file: &File) -> Option<Vec<u8>> {
     let mut text = Vec::new();
-    File::from(file).take(MOST_LINK_BYTES).read_to_end(&mut text).ok()?;
+    file.take(MOST_LINK_BYTES).read_to_end(&mut text).ok()?;
     let is_whole = u64::try_from(text.len()).is_ok_and(|length| length < MOST_LINK_BYTES);
-    (is_file && is_whole && is_owned(&stat, owner)).then_some(text)
+    is_whole.then_some(text)
 }
 
 /// Returns the absolute path that the text of a file in a directory names. Links are refused when

@@ -277,6 +277,9 @@ pub enum Step {
     ReadOnly(Vec<Bind>),
     /// Mount an overlay on the workspace, in a runner's own copy of the session's mounts.
     Overlay(Overlay),
+    /// Open the index of the repository around the workspace, if the session's root has one, with
+    /// the rights of this user.
+    OuterRepository(Identity),
     /// Open the workspace where it is, if there is no separate root, which the profile allows.
     Workspace(Bind),
     /// Set resource limits for each process.
@@ -342,6 +345,7 @@ impl Step {
             Self::Names { .. } => "names",
             Self::ReadOnly(_) => "read-only",
             Self::Overlay(_) => "overlay",
+            Self::OuterRepository(_) => "outer repository",
             Self::Workspace(_) => "workspace",
             Self::Rlimits(_) => "rlimits",
             Self::Identity(_) => "identity",

@@ -129,6 +129,7 @@ pub fn steps(
             steps.extend([Step::EnterNamespaces(shared), mounts]);
             steps.extend(names(plan));
             steps.push(Step::Overlay(overlay));
+            steps.push(Step::OuterRepository(runs.peer));
         }
     }
     steps.push(Step::Rlimits(rlimits(&plan.limits, facts)));

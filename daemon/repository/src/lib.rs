@@ -41,6 +41,6 @@ pub use gix_hash::ObjectId;
 pub use harmless::is_harmless_addition;
 pub use keep::{CommittedBlob, ContentQuery, FileType, KeepAnswer, NotKeptReason};
 pub use log::{LogEntry, ReferenceLog};
-pub use repository::{Repository, read_index};
+pub use repository::{Repository, read_index, read_index_file};
 pub use staged::{StagedEntry, StagedType, StagingIndex};
 pub use tips::{Tips, is_stash};

@@ -9,7 +9,9 @@ use crate::tips::{RepositoryLayout, Tips};
 use crate::{Bounds, ObjectId, RepositoryError};
 use gix_hash::Kind;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// A repository, opened only for reading.
@@ -163,9 +165,30 @@ pub fn read_index(git_dir: OwnedFd, bounds: &Bounds) -> Result<StagingIndex, Rep
     let Some(bytes) = directory.read(b"index", bounds.file_bytes)? else {
         return Ok(StagingIndex::default());
     };
-    // The checksum at the end tells the hash. A linked worktree has no configuration of its own.
-    parse_index(&bytes, Kind::Sha1)
-        .or_else(|error| parse_index(&bytes, Kind::Sha256).map_err(|_| error))
+    parse_any(&bytes)
+}
+
+/// Reads an index that is already open, whatever its position.
+///
+/// # Errors
+///
+/// If it can not be read, or exceeds a bound.
+pub fn read_index_file(index: &File, bounds: &Bounds) -> Result<StagingIndex, RepositoryError> {
+    let failed = |error| RepositoryError::io(b"index", error);
+    let length = index.metadata().map_err(failed)?.len();
+    if length > bounds.file_bytes {
+        return Err(RepositoryError::bound("bytes of a file", bounds.file_bytes));
+    }
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    index.read_exact_at(&mut bytes, 0).map_err(failed)?;
+    parse_any(&bytes)
+}
+
+/// Parses an index of either hash. The checksum at its end tells which: a linked worktree has no
+/// configuration of its own.
+fn parse_any(bytes: &[u8]) -> Result<StagingIndex, RepositoryError> {
+    parse_index(bytes, Kind::Sha1)
+        .or_else(|error| parse_index(bytes, Kind::Sha256).map_err(|_| error))
 }
 
 /// Determines the hash that names objects, and refuses unsupported formats.

@@ -9,11 +9,13 @@ pub mod tree;
 mod layers;
 mod main_repository;
 mod metadata;
+mod outer_repository;
 mod view;
 
 pub use layers::{ChangeTime, CommittedPath, Layers, is_copy, is_opaque, make_opaque};
 pub use main_repository::MainRepository;
 pub use metadata::{EntryMetadata, look, modified, version};
+pub use outer_repository::OuterRepository;
 pub use view::{View, shown};
 
 use palisade_plan::names::Kind;

@@ -1,7 +1,7 @@
 //! The names in a workspace that are hidden or protected, matched against real paths. Runs in the
 //! cell.
 
-use crate::MainRepository;
+use crate::{MainRepository, OuterRepository};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
@@ -20,6 +20,8 @@ pub struct View {
     pub matchers: NameMatchers,
     /// The main repository of a workspace that is a linked worktree of git.
     pub main: Option<MainRepository>,
+    /// The repository in whose working tree the workspace is a directory.
+    pub outer: Option<OuterRepository>,
 }
 
 impl View {
@@ -29,7 +31,7 @@ impl View {
     /// If one of the names is not a valid pattern.
     pub fn new(workspace: impl Into<PathBuf>, names: Names) -> Result<Self, PatternError> {
         let matchers = NameMatchers::new(&names)?;
-        Ok(Self { workspace: workspace.into(), names, matchers, main: None })
+        Ok(Self { workspace: workspace.into(), names, matchers, main: None, outer: None })
     }
 
     /// Returns a path relative to the workspace; `None` if it is outside, or is the workspace

@@ -13,6 +13,7 @@ mod losing;
 mod losing_doors;
 mod obeyed;
 mod ordinary;
+mod outer_repository;
 mod overlays;
 mod plants;
 mod routes;

@@ -5,7 +5,8 @@
 use palisade_client::{Error, Open};
 use palisade_protocol::{ErrorCode, WireError};
 use palisade_tests::{
-    Daemon, Mode, ORDINARY, Sandbox, UNASKED, World, act_as, binary, processes, profile_with,
+    Daemon, Mode, ORDINARY, Sandbox, UNASKED, World, act_as, binary, is_denied, outside, processes,
+    profile_with,
     rooms::{Before, Rooms, status, until},
 };
 use rustix::process::{Pid, Signal};
@@ -558,4 +559,18 @@ fn a_launcher_that_is_killed_leaves_nothing() {
     until("its processes are gone", || processes::marked(&mark).is_empty());
     before.assert_nothing_left();
     assert!(wire(house.try_open(UNASKED)).code == ErrorCode::LauncherGone);
+}
+
+/// The repository around the workspace is the user's, and closed to the session's own uid.
+#[test]
+fn what_the_repository_around_the_workspace_tracks_is_no_noise() {
+    let Some(house) = House::new(2) else { return };
+    let workspace = house.place.workspace();
+    let make = "mkdir target && echo work > target/mod.rs && git init -q .. && git -C .. add -f \
+                $PWD/target && chmod 600 ../.git/index";
+    outside(&house.place, &workspace, make);
+    let sandbox = house.open("workspace");
+    let result = sandbox.bash("rm -rf target");
+    assert!(is_denied(&result), "{result:?}");
+    assert_eq!(house.text("target/mod.rs"), "work\n");
 }

@@ -37,13 +37,23 @@ pub(super) struct LinkedWorktree {
     pub(super) place: RepositoryPlace,
 }
 
-impl RepositoryPlace {
-    /// Finds the repository of the working tree with this top, as it was before the change.
-    pub(super) fn of(trees: &Trees, top: &[u8]) -> Option<Self> {
+/// The entry `.git` of a working tree, as it was before the change.
+enum GitEntry {
+    /// It is this directory.
+    Directory(Vec<u8>),
+    /// It is a file that names this directory.
+    LinkTo(Vec<u8>),
+}
+
+impl GitEntry {
+    fn of(trees: &Trees, top: &[u8]) -> Option<Self> {
         let git = joined(top, b".git");
         match trees::seen(trees.before(), &git)?.kind() {
-            FileType::Directory => Some(Self { common: git, own: None }),
-            FileType::RegularFile => Self::linked(trees, top, &git),
+            FileType::Directory => Some(Self::Directory(git)),
+            FileType::RegularFile => {
+                let text = trees::read(trees.before(), &git, MOST_LINK_BYTES)?;
+                resolved(trees, top, text.strip_prefix(b"gitdir:")?).map(Self::LinkTo)
+            }
             FileType::Symlink
             | FileType::Fifo
             | FileType::Socket
@@ -52,10 +62,18 @@ impl RepositoryPlace {
             | FileType::Unknown => None,
         }
     }
+}
 
-    fn linked(trees: &Trees, top: &[u8], git: &[u8]) -> Option<Self> {
-        let text = trees::read(trees.before(), git, MOST_LINK_BYTES)?;
-        let own = resolved(trees, top, text.strip_prefix(b"gitdir:")?)?;
+impl RepositoryPlace {
+    /// Finds the repository of the working tree with this top, as it was before the change.
+    pub(super) fn of(trees: &Trees, top: &[u8]) -> Option<Self> {
+        match GitEntry::of(trees, top)? {
+            GitEntry::Directory(common) => Some(Self { common, own: None }),
+            GitEntry::LinkTo(own) => Self::linked(trees, &joined(top, b".git"), own),
+        }
+    }
+
+    fn linked(trees: &Trees, git: &[u8], own: Vec<u8>) -> Option<Self> {
         let common = split(&own).0.strip_suffix(b"/worktrees")?.to_vec();
         let leads_to = |name: &[u8]| {
             let text = trees::read(trees.before(), &joined(&own, name), MOST_LINK_BYTES)?;
@@ -85,20 +103,9 @@ impl RepositoryPlace {
 /// change; `None` if it is not in the trees. The link of a submodule is believed: no program can
 /// change it without approval, and nothing counts as kept because of it.
 pub(super) fn own_directory(trees: &Trees, top: &[u8]) -> Option<Vec<u8>> {
-    let git = joined(top, b".git");
-    match trees::seen(trees.before(), &git)?.kind() {
-        FileType::Directory => Some(git),
-        FileType::RegularFile => {
-            let text = trees::read(trees.before(), &git, MOST_LINK_BYTES)?;
-            let own = resolved(trees, top, text.strip_prefix(b"gitdir:")?)?;
-            trees.git_directory(&own).is_some().then_some(own)
-        }
-        FileType::Symlink
-        | FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => None,
+    match GitEntry::of(trees, top)? {
+        GitEntry::Directory(git) => Some(git),
+        GitEntry::LinkTo(own) => trees.git_directory(&own).is_some().then_some(own),
     }
 }
 

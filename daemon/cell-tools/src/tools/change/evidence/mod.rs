@@ -54,7 +54,7 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Ev
         && (!lost.is_empty()
             || noticed.has_repositories()
             || stage.effects.iter().any(obeyed::writes))
-        && let Ok(trees) = Trees::open(&top, main, before, is_whole(stage.change))
+        && let Ok(trees) = Trees::open(stage.view, before, is_whole(stage.change))
     {
         evidence.plants = noticed.bare_repositories(&trees);
         evidence.plants.extend(obeyed::rebase_commands(&trees, noticed.repositories().keys()));

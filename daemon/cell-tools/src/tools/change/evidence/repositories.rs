@@ -92,23 +92,24 @@ impl<'a> Repositories<'a> {
                 self.is_made && lost.entries.is_none() && self.is_compared(git_dir, rest);
             return GitEvidence::Internal { git_dir: trees.path(git_dir), is_compared };
         }
-        let Some(top) = self.tracked.top_of(way) else { return GitEvidence::None };
-        let is_tracked = self.tracked.is_tracked(way);
+        let otherwise = match self.tracked.is_tracked(way) {
+            true => GitEvidence::Tracked,
+            false => GitEvidence::None,
+        };
+        let Some(top) = self.tracked.top_of(way) else { return otherwise };
         let tree = self.working_trees.entry(top.clone());
         let tree = tree.or_insert_with(|| {
             let place = RepositoryPlace::of(trees, &top)?;
             WorkingTree::open(trees, &top, place).ok()
         });
-        let Some(tree) = tree else {
-            return if is_tracked { GitEvidence::Tracked } else { GitEvidence::None };
-        };
+        let Some(tree) = tree else { return otherwise };
         let ignored = match lost.entries {
             Some(_) => self.ignore.directory_of(&top, &[way, b"/"].concat()).map(<[u8]>::to_vec),
             None => self.ignore.directory_of(&top, way).map(<[u8]>::to_vec),
         };
         GitEvidence::WorkingTree(WorkingTreeEvidence {
             git_dir: trees.path(&tree.place.common),
-            is_tracked,
+            is_tracked: otherwise == GitEvidence::Tracked,
             stays_tracked: tree.is_tracked(way),
             commit: None,
             ignored: ignored.map(|ignored| trees.path(&ignored)),

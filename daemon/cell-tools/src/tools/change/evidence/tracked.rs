@@ -1,7 +1,8 @@
 //! Finds out which paths git tracks, in every repository around them. Runs in the cell.
 //!
 //! This needs only the index. So it also works in repositories that keep nothing, because their
-//! references or objects can not be read: a submodule, or references in another format.
+//! references or objects can not be read: a submodule, references in another format, or a repository
+//! around the workspace.
 
 use super::{
     linked::{joined, own_directory},
@@ -10,8 +11,8 @@ use super::{
     trees::{self, Trees},
     working_tree::bounds,
 };
-use palisade_repository::{StagingIndex, read_index};
-use std::collections::HashMap;
+use palisade_repository::{StagingIndex, read_index, read_index_file};
+use std::{cell::OnceCell, collections::HashMap};
 
 /// The paths that git tracked before a change.
 #[derive(Debug)]
@@ -21,11 +22,13 @@ pub(super) struct TrackedPaths<'a> {
     tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// The index of each working tree; `None` if it can not be read.
     indexes: HashMap<Vec<u8>, Option<StagingIndex>>,
+    /// The index of the repository around the workspace, once it was read.
+    outer: OnceCell<Option<StagingIndex>>,
 }
 
 impl<'a> TrackedPaths<'a> {
     pub(super) fn new(trees: &'a Trees) -> Self {
-        Self { trees, tops: HashMap::new(), indexes: HashMap::new() }
+        Self { trees, tops: HashMap::new(), indexes: HashMap::new(), outer: OnceCell::new() }
     }
 
     /// Returns the top of the nearest working tree that contains a path; `None` if there is none.
@@ -58,7 +61,19 @@ impl<'a> TrackedPaths<'a> {
             }
             inner = top;
         }
-        false
+        self.is_tracked_around(way)
+    }
+
+    /// Returns `true` if the repository around the workspace tracks a path.
+    fn is_tracked_around(&self, way: &[u8]) -> bool {
+        // The repository of a linked worktree is elsewhere.
+        let Some(outer) = self.trees.outer.as_ref().filter(|_| !way.starts_with(b"/")) else {
+            return false;
+        };
+        let index = self.outer.get_or_init(|| {
+            outer.index.as_ref().and_then(|index| read_index_file(index, &bounds()).ok())
+        });
+        index.as_ref().is_none_or(|index| is_listed(index, &joined(&outer.prefix, way)))
     }
 }
 

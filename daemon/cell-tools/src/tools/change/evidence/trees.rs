@@ -3,7 +3,7 @@
 use super::super::spot::{Dir, LinkHandling};
 use crate::tools::{open_with, split};
 use palisade_plan::{Path, evidence::git_directory};
-use palisade_workspace::{EntryMetadata, look};
+use palisade_workspace::{EntryMetadata, OuterRepository, View, look};
 use rustix::{
     fs::{FileType, OFlags, ResolveFlags},
     io::Errno,
@@ -11,7 +11,10 @@ use rustix::{
 use std::{
     fs::File,
     io::Read as _,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
 };
 
 /// The workspace before and after a change, with the repository outside of it that its linked
@@ -23,6 +26,8 @@ pub(super) struct Trees {
     before: Dir,
     after: Dir,
     outside: Option<OutsideTrees>,
+    /// The repository in whose working tree the workspace is a directory.
+    pub(super) outer: Option<OuterRepository>,
     /// True if the whole change is made. If a part is left out, that part may preserve nothing.
     is_whole: bool,
     pub(super) top: Vec<u8>,
@@ -53,14 +58,14 @@ pub(super) struct TreeView<'a> {
 }
 
 impl Trees {
-    /// Opens both states. `main` is the repository outside of the workspace. Without `before`, the
-    /// change is not made yet.
+    /// Opens both states. Without `before`, the change is not made yet.
     pub(super) fn open(
-        top: &[u8],
-        main: Option<&Path>,
+        view: &View,
         before: Option<EarlierTrees>,
         is_whole: bool,
     ) -> Result<Self, Errno> {
+        let top = view.workspace.as_os_str().as_bytes();
+        let main = view.main.as_ref().map(|main| &main.path);
         let now = |path: &[u8]| Dir::open(path, LinkHandling::ThroughLinks);
         let (before, main_before) = match before {
             Some(EarlierTrees { workspace, main }) => (Dir::of(workspace, top), main),
@@ -76,7 +81,8 @@ impl Trees {
             }
             None => None,
         };
-        Ok(Self { before, after: now(top)?, outside, is_whole, top: top.to_vec() })
+        let (after, outer, top) = (now(top)?, view.outer.clone(), top.to_vec());
+        Ok(Self { before, after, outside, outer, is_whole, top })
     }
 
     pub(super) fn before(&self) -> TreeView<'_> {

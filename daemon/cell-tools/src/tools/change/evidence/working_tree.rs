@@ -15,7 +15,6 @@ use palisade_repository::{
 use palisade_workspace::View;
 use std::{
     io::{Cursor, Read},
-    os::unix::ffi::OsStrExt as _,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -90,9 +89,7 @@ impl WorkingTree {
 /// Returns for each directory of the workspace whether git tracks anything below it. If that can
 /// not be found out, it counts as tracked.
 pub(crate) fn tracked_below(view: &View, ways: &[Vec<u8>]) -> Vec<bool> {
-    let top = view.workspace.as_os_str().as_bytes();
-    let main = view.main.as_ref().map(|main| &main.path);
-    let Ok(trees) = Trees::open(top, main, None, true) else { return vec![true; ways.len()] };
+    let Ok(trees) = Trees::open(view, None, true) else { return vec![true; ways.len()] };
     let mut tracked = TrackedPaths::new(&trees);
     ways.iter().map(|way| tracked.is_tracked(way)).collect()
 }
