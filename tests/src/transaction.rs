@@ -260,7 +260,7 @@ fn prepare(channel: &Channel, change: Change, contents: &[Vec<u8>]) -> Result<Dr
     loop {
         match next(channel) {
             FileReply::Effects(part) => effects.extend(part),
-            FileReply::Evidence(_) => {}
+            FileReply::Evidence(_) | FileReply::Attributes(_) => {}
             FileReply::Before(before) => befores.push((before, Vec::new())),
             FileReply::Content(piece) => befores.last_mut().expect("of a file").1.extend(piece),
             FileReply::Prepared(mut prepared) => {
@@ -327,7 +327,8 @@ impl Draft {
                         contents.push(content.clone());
                     }
                     let (path, state) = (path.clone(), state.clone());
-                    entries.push(Restoration::Put { expect: expect(&path), path, state });
+                    let (expect, attributes) = (expect(&path), Vec::new());
+                    entries.push(Restoration::Put { expect, path, state, attributes });
                 }
                 Before::Moved { from, to } => {
                     let (to, from) = (from.clone(), to.clone());

@@ -2,7 +2,7 @@
 
 use crate::{
     CellReceipt, Found, Layer, OverlayFacts, Path, Role, Step,
-    change::{Before, Change, Changed, Effect, Prepared, Version},
+    change::{Attribute, Before, Change, Changed, Effect, Prepared, Version},
     evidence::Evidence,
     launcher::SessionNumber,
     parts::ActPart,
@@ -382,6 +382,9 @@ pub enum FileReply {
     /// The present state of a path that a change would replace. A file's `Content` follows, with
     /// exactly as many bytes as it has.
     Before(Before),
+    /// The extended attributes of the file of the last `Before`, if it has some. Its `Content`
+    /// follows.
+    Attributes(Vec<Attribute>),
     /// The first effects of the `Prepared` or `Changed` that follows.
     Effects(Vec<Effect>),
     /// The first files of the `Changed` that follows.

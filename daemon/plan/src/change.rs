@@ -183,6 +183,9 @@ pub struct Replacement {
     pub all: bool,
 }
 
+/// The name and value of an extended attribute.
+pub type Attribute = (Vec<u8>, Vec<u8>);
+
 /// The state of a path. A file's bytes follow as `Content`.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum State {
@@ -262,6 +265,8 @@ pub enum Restoration {
         expect: Print,
         /// The earlier state. A file's bytes follow as `Content`.
         state: State,
+        /// The extended attributes of a file.
+        attributes: Vec<Attribute>,
     },
     /// Rename something back.
     Rename {

@@ -2,7 +2,7 @@
 
 use crate::{
     Path,
-    change::{Effect, Print, Restoration, State, Version},
+    change::{Attribute, Effect, Print, Restoration, State, Version},
 };
 use bincode::{Decode, Encode};
 
@@ -58,13 +58,15 @@ impl ListEntry for Effect {
 impl ListEntry for Restoration {
     fn max_encoded_len(&self) -> usize {
         match self {
-            Self::Put { path, expect, state } => {
+            Self::Put { path, expect, state, attributes } => {
                 let target = if let State::Symlink { target } = state {
                     target.max_encoded_len()
                 } else {
                     0
                 };
-                path.max_encoded_len() + expect.max_encoded_len() + target
+                let each = |(name, value): &Attribute| name.len() + value.len() + ENTRY;
+                let attributes: usize = attributes.iter().map(each).sum();
+                path.max_encoded_len() + expect.max_encoded_len() + target + attributes
             }
             Self::Rename { from, to, expect } => {
                 from.max_encoded_len() + to.max_encoded_len() + expect.max_encoded_len()

@@ -34,7 +34,12 @@ const SUBMODULE: &str = "git init -q -b main lib && cd lib && git config user.na
     git -C .git/modules/lib config core.worktree ../../../lib && git -C lib status && \
     echo uncommitted >> lib/target/mod.rs";
 
-const LOSING: [Case; 16] = [
+/// Gives a file an access control list with an entry for its own user.
+const LISTED: &str = "python3 -c 'import os, struct; n = 2**32 - 1; os.setxattr(\"scratch.txt\", \
+    \"system.posix_acl_access\", struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHI\", *e) for e in \
+    [(1, 6, n), (2, 4, os.getuid()), (4, 4, n), (16, 4, n), (32, 4, n)]))'";
+
+const LOSING: [Case; 18] = [
     // A repository that the session makes inside of the one that tracks the file.
     case("true", &["git init -q src", "rm -rf src/target"], "! test -e src/target/mod.rs"),
     case(
@@ -74,6 +79,18 @@ const LOSING: [Case; 16] = [
         &["cp scratch.txt copy.txt && rm scratch.txt"],
         "! test -e scratch.txt",
     ),
+    case(
+        LISTED,
+        &["python3 -c 'import os; os.removexattr(\"scratch.txt\", \"system.posix_acl_access\")'"],
+        "! python3 -c 'import os; os.getxattr(\"scratch.txt\", \"system.posix_acl_access\")'",
+    ),
+    case(
+        "python3 -c 'import os, struct; n = 2**32 - 1; os.setxattr(\"scratch.txt\", \
+         \"system.posix_acl_access\", struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHI\", *e) for e \
+         in [(1, 6, n), (2, 4, 1), (4, 4, n), (16, 4, n), (32, 4, n)]))'",
+        &["cp scratch.txt copy.txt && mv copy.txt scratch.txt"],
+        "! python3 -c 'import os; os.getxattr(\"scratch.txt\", \"system.posix_acl_access\")'",
+    ),
     // One new link for two that are gone, and a link to something else.
     case("ln -s a one && ln -s a two", &["mv one three && rm two"], "! test -L two"),
     case("ln -s a one", &["ln -s b two && rm one"], "! test -L one"),
@@ -104,7 +121,7 @@ const LOSING: [Case; 16] = [
     ),
 ];
 
-const HARMLESS: [Case; 10] = [
+const HARMLESS: [Case; 12] = [
     case("true", &["git init -q src", "rm -rf node_modules"], "! test -e node_modules"),
     case(SUBMODULE, &["rm -rf lib/node_modules"], "! test -e lib/node_modules"),
     case("ln -s a one", &["mv one two"], "test $(readlink two) = a && ! test -L one"),
@@ -117,6 +134,14 @@ const HARMLESS: [Case; 10] = [
         "python3 -c 'import os; os.setxattr(\"scratch.txt\", \"user.note\", b\"1\")'",
         &["cp --preserve=xattr scratch.txt copy.txt && rm scratch.txt"],
         "python3 -c 'import os; os.getxattr(\"copy.txt\", \"user.note\")'",
+    ),
+    // A list stays with its file.
+    case(LISTED, &["chmod 600 scratch.txt"], "test $(stat -c %a scratch.txt) = 600"),
+    case(
+        LISTED,
+        &["echo more >> scratch.txt"],
+        "python3 -c 'import os; os.getxattr(\"scratch.txt\", \"system.posix_acl_access\")' && \
+         grep -q more scratch.txt",
     ),
     // What the session staged or put aside itself.
     case(
@@ -212,5 +237,30 @@ fn file_tools_keep_attributes() {
             assert_eq!(outside(&desk.world, &workspace, get), "1\n", "{mode:?}: {tool}");
         }
         assert_eq!(desk.text("f").as_deref(), Some("three\nmore\n"));
+    }
+}
+
+/// What was deleted comes back with its attributes, and with the list that names this user.
+#[test]
+fn undo_restores_attributes_and_access_control_lists() {
+    let get = |name: &str| {
+        format!("python3 -c 'import os; print(os.getxattr(\"dist/f\", \"{name}\").hex())'")
+    };
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        let workspace = desk.world.workspace();
+        let list = LISTED.replace("scratch.txt", "dist/f");
+        let note = "python3 -c 'import os; os.setxattr(\"dist/f\", \"user.note\", b\"1\")'";
+        let set = "git init -q . && echo dist/ > .gitignore && mkdir dist && echo one > dist/f";
+        outside(&desk.world, &workspace, &format!("{set} && {note} && {list}"));
+        let names = ["user.note", "system.posix_acl_access"];
+        let before = names.map(|name| outside(&desk.world, &workspace, &get(name)));
+        let deleted = desk.sandbox.bash("rm -r dist");
+        assert!(deleted.success, "{mode:?}: {:?}", deleted.error);
+        assert!(!workspace.join("dist").exists());
+        let undone = desk.sandbox.call("undo", json!({"call_id": deleted.undo}));
+        assert!(undone.success, "{mode:?}: {:?}", undone.error);
+        let after = names.map(|name| outside(&desk.world, &workspace, &get(name)));
+        assert_eq!(before, after, "{mode:?}");
     }
 }

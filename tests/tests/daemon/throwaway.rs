@@ -565,12 +565,14 @@ fn a_launcher_that_is_killed_leaves_nothing() {
 #[test]
 fn what_the_repository_around_the_workspace_tracks_is_no_noise() {
     let Some(house) = House::new(2) else { return };
-    let workspace = house.place.workspace();
-    let make = "mkdir target && echo work > target/mod.rs && git init -q .. && git -C .. add -f \
-                $PWD/target && chmod 600 ../.git/index";
-    outside(&house.place, &workspace, make);
-    let sandbox = house.open("workspace");
+    let top = house.place.workspace();
+    let make = "mkdir -p app/target && echo work > app/target/mod.rs && git init -q . && \
+                git add -f app && chmod 600 .git/index";
+    outside(&house.place, &top, make);
+    let stream = house.daemon.connect(Mode::User);
+    let open = Open::new(top.join("app")).profile("workspace");
+    let sandbox = Sandbox::over(stream, None, open).unwrap();
     let result = sandbox.bash("rm -rf target");
     assert!(is_denied(&result), "{result:?}");
-    assert_eq!(house.text("target/mod.rs"), "work\n");
+    assert_eq!(house.text("app/target/mod.rs"), "work\n");
 }

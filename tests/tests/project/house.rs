@@ -141,9 +141,9 @@ const SEES: [(&str, &[&str]); 24] = [
 /// broker.
 const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3330),
-    ("daemon/cell-setup/", 4320),
+    ("daemon/cell-setup/", 4440),
     ("daemon/workspace/", 650),
-    ("daemon/plan/", 4290),
+    ("daemon/plan/", 4310),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
     ("daemon/text/", 260),

@@ -69,11 +69,11 @@ async fn a_client_of_rmcp_lists_calls_and_is_refused() {
         let written = json!({"path": "a.txt", "content": "hello\n"});
         assert!(!client.call("write_file", written).await.0, "{mode:?}");
         assert_eq!(fs::read_to_string(world.workspace().join("a.txt")).unwrap(), "hello\n");
-        let ran = client.call("bash", json!({"command": "cat a.txt; exit 3"})).await;
-        assert_eq!(ran, (true, "hello\n[exit 3]".to_owned()), "{mode:?}");
+        let (is_error, text) = client.call("bash", json!({"command": "cat a.txt; exit 3"})).await;
+        assert!(is_error && text.starts_with("hello\n[exit 3]"), "{mode:?}: {text}");
         // Nobody can approve it.
         let (is_error, text) = client.call("bash", json!({"command": "rm kept.txt"})).await;
-        assert!(is_error && text.contains("denied"), "{mode:?}: {text}");
+        assert!(is_error && text.contains("Denied"), "{mode:?}: {text}");
         assert_eq!(fs::read_to_string(&kept).unwrap(), "precious\n");
         client.end().await;
     }
@@ -95,7 +95,8 @@ async fn a_call_that_a_client_of_rmcp_cancels_ends_with_everything_it_started() 
         until("it sleeps", sleeps);
         call.cancel(Some("enough".into())).await.unwrap();
         until("it has ended", || !sleeps());
-        assert_eq!(client.call("bash", json!({"command": "echo on"})).await.1, "on\n[exit 0]");
+        let (_, text) = client.call("bash", json!({"command": "echo on"})).await;
+        assert!(text.starts_with("on\n[exit 0]"), "{mode:?}: {text}");
         client.end().await;
     }
 }

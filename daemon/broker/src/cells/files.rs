@@ -131,6 +131,7 @@ impl Lease {
             // A change that is prepared has not ended.
             FileReply::Content(_)
             | FileReply::Before(_)
+            | FileReply::Attributes(_)
             | FileReply::Effects(_)
             | FileReply::Evidence(_)
             | FileReply::Wrote(_)

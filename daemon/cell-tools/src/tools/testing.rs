@@ -179,6 +179,7 @@ impl Broker {
                 | FileReply::Listed { .. }
                 | FileReply::Looked { .. }
                 | FileReply::Before(_)
+                | FileReply::Attributes(_)
                 | FileReply::Effects(_)
                 | FileReply::Evidence(_)
                 | FileReply::Wrote(_)
@@ -200,6 +201,7 @@ impl Broker {
         loop {
             match self.next() {
                 FileReply::Before(before) => befores.push((before, Vec::new())),
+                FileReply::Attributes(_) => {}
                 FileReply::Content(piece) => befores.last_mut().unwrap().1.extend(piece),
                 FileReply::Prepared(prepared) => {
                     for (before, content) in &befores {
@@ -332,7 +334,8 @@ impl Draft {
                         contents.push(content.clone());
                     }
                     let (path, state) = (path.clone(), state.clone());
-                    entries.push(Restoration::Put { expect: expect(&path), path, state });
+                    let (expect, attributes) = (expect(&path), Vec::new());
+                    entries.push(Restoration::Put { expect, path, state, attributes });
                 }
                 Before::Moved { from, to } => {
                     let (to, from) = (from.clone(), to.clone());

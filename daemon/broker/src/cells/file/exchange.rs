@@ -32,6 +32,7 @@ pub(in crate::cells) fn unexpected(reply: FileReply) -> CallError {
         | FileReply::Listed { .. }
         | FileReply::Looked { .. }
         | FileReply::Before(_)
+        | FileReply::Attributes(_)
         | FileReply::Effects(_)
         | FileReply::Evidence(_)
         | FileReply::Wrote(_)

@@ -39,8 +39,11 @@ pub(super) async fn prepare(
         };
         match (reply, keep.as_mut()) {
             (FileReply::Before(before), Some(keep)) => keep.before(&before).await?,
+            (FileReply::Attributes(attributes), Some(keep)) => {
+                keep.attributes(&attributes).await?;
+            }
             (FileReply::Content(piece), Some(keep)) => keep.content(&piece).await?,
-            (FileReply::Before(_) | FileReply::Content(_), None) => {}
+            (FileReply::Before(_) | FileReply::Attributes(_) | FileReply::Content(_), None) => {}
             (FileReply::Prepared(prepared), _) => return Ok(prepared),
             (FileReply::Failed(failure), _) => return Err(CallError::File(failure)),
             (_, _) => return Err(session.channel_error("it answered another request")),

@@ -28,6 +28,8 @@ pub(super) enum Tag {
     /// The loss that deleting the record would be, preceded by its digest. The last frame, at the
     /// end of the file.
     Mark = 8,
+    /// The extended attributes of the file that the last `Before` names.
+    Attributes = 9,
 }
 
 impl Tag {
@@ -41,6 +43,7 @@ impl Tag {
             Self::Change,
             Self::Left,
             Self::Mark,
+            Self::Attributes,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == byte)

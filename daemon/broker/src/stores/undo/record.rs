@@ -9,7 +9,7 @@ use super::{
 };
 use palisade_plan::{
     Path as CellPath,
-    change::{Before, Print},
+    change::{Attribute, Before, Print},
     codec,
 };
 use sha2::{Digest as _, Sha256};
@@ -43,6 +43,7 @@ pub(crate) struct StoredUndoRecord {
 #[derive(Debug)]
 pub(crate) struct PriorState {
     pub(crate) before: Before,
+    pub(crate) attributes: Vec<Attribute>,
     /// The places of its contents in the file: offset and length of each piece.
     pub(crate) pieces: Vec<(u64, u32)>,
     /// The digest of its contents.
@@ -105,8 +106,17 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<StoredUndoRecord, UndoErr
             }
             (Tag::Before, false) => {
                 let before = codec::decode(&payload).map_err(|_| damaged("an entry is invalid"))?;
-                record.entries.push(PriorState { before, pieces: Vec::new(), digest: [0; 32] });
+                let (attributes, pieces) = (Vec::new(), Vec::new());
+                record.entries.push(PriorState { before, attributes, pieces, digest: [0; 32] });
                 contents.push(Sha256::new());
+            }
+            (Tag::Attributes, false) => {
+                let entry = record
+                    .entries
+                    .last_mut()
+                    .ok_or_else(|| damaged("it has attributes without an entry"))?;
+                entry.attributes =
+                    codec::decode(&payload).map_err(|_| damaged("attributes are invalid"))?;
             }
             (Tag::Content, false) => {
                 let entry = record
@@ -139,7 +149,10 @@ pub(super) fn read(path: &Path, head: &Head) -> Result<StoredUndoRecord, UndoErr
                 }
             }
             (Tag::Mark, true) => {}
-            (Tag::Head | Tag::Before | Tag::Content | Tag::Change | Tag::Ready, true)
+            (
+                Tag::Head | Tag::Before | Tag::Attributes | Tag::Content | Tag::Change | Tag::Ready,
+                true,
+            )
             | (Tag::Left | Tag::After | Tag::Mark, false) => {
                 return Err(damaged("its parts are out of order"));
             }

@@ -87,7 +87,8 @@ pub(crate) fn assemble(records: &[StoredUndoRecord], force: Force) -> Result<Res
                         | State::Other => Vec::new(),
                     };
                     let expect = now.expected(&path, left);
-                    let put = Restoration::Put { path: path.clone(), expect, state };
+                    let attributes = kept.attributes.clone();
+                    let put = Restoration::Put { path: path.clone(), expect, state, attributes };
                     steps.put(path, put, contents)
                 }
                 Before::Moved { from, to } => {
@@ -144,7 +145,8 @@ impl Steps {
                 Some((Restoration::Rename { from, to, expect }, _))
                     if to == path && expect != Print::Directory =>
                 {
-                    let gone = Restoration::Put { path: from, expect, state: State::Absent };
+                    let (state, attributes) = (State::Absent, Vec::new());
+                    let gone = Restoration::Put { path: from, expect, state, attributes };
                     Some((gone, Vec::new()))
                 }
                 Some((Restoration::Rename { .. }, _)) => return Err(path),
@@ -167,12 +169,12 @@ impl Steps {
                 }
                 // The content that a newer call replaced is restored, as it was before this call.
                 Some((
-                    Restoration::Put { path, expect, state: State::File { size, .. } },
+                    Restoration::Put { path, expect, state: State::File { size, .. }, attributes },
                     kept,
                 )) if was.size <= size => {
                     let InodeState { mode, size, mtime } = was;
                     let state = State::File { mode, size, mtime };
-                    (Restoration::Put { path, expect, state }, cut(kept, size))
+                    (Restoration::Put { path, expect, state, attributes }, cut(kept, size))
                 }
                 Some(_) | None => return Err(path),
             },

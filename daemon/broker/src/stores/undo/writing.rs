@@ -13,7 +13,7 @@ use super::{
 use crate::stores::moment::{Age, Moment};
 use palisade_plan::{
     Path as CellPath,
-    change::{Before, Print, State},
+    change::{Attribute, Before, Print, State},
     codec,
     parts::parts,
 };
@@ -196,6 +196,12 @@ impl UndoWriter {
             self.undos.check_future_room(&self.head, self.missing, room)?;
         }
         self.put(Tag::Before, &entry).await
+    }
+
+    /// Adds the extended attributes of the file at the path that was added last.
+    pub(crate) async fn attributes(&mut self, attributes: &[Attribute]) -> Result<(), UndoError> {
+        let entry = codec::encode(&attributes.to_vec()).map_err(io::Error::other)?;
+        self.put(Tag::Attributes, &entry).await
     }
 
     /// Adds a piece of the contents of the file that was added last.

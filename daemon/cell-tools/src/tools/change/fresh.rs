@@ -7,12 +7,13 @@
 
 use super::{
     names::{rename_new, with_free_name},
-    settle::content::Attribute,
+    settle::content,
     spot::{Dir, DirHandle},
 };
+use palisade_plan::change::Attribute;
 use palisade_workspace::EntryMetadata;
 use rustix::{
-    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags},
+    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid},
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
@@ -153,9 +154,7 @@ impl TemporaryFile {
         let mode = EntryMetadata::from(&rustix::fs::fstat(file)?).mode();
         // Only who may write a file may set its attributes.
         self.set_mode(mode, mode | 0o200)?;
-        for (name, value) in attributes {
-            rustix::fs::fsetxattr(file, name.as_slice(), value, XattrFlags::empty())?;
-        }
+        content::set_attributes(file, attributes)?;
         self.set_mode(mode | 0o200, mode)
     }
 

@@ -1,13 +1,16 @@
 //! The undo record of a change: collected while it is planned, and sent once all of its content has
 //! arrived. Runs in the cell.
 
-use super::spot::EntryLocation;
+use super::{
+    settle::content::{attributes, names_others},
+    spot::EntryLocation,
+};
 use crate::tools::{Stop, failure, refused, refused_io, shown};
 use palisade_channel::Channel;
 use palisade_plan::{
     Path,
     cell::{CHUNK, FileError, FileErrorKind, FileReply},
-    change::{Before, Keep, State},
+    change::{Attribute, Before, Keep, State},
 };
 use palisade_workspace::EntryMetadata;
 use rustix::{
@@ -19,6 +22,9 @@ use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _};
 /// The maximum number of messages sent at once. The kernel takes 1024 parts, and each message has
 /// two.
 const MOST_AT_ONCE: usize = 256;
+
+/// The maximum number of bytes of a file's extended attributes.
+const MOST_ATTRIBUTES: usize = 64 * 1024;
 
 /// The maximum number of descriptors held open.
 const MOST_OPEN: usize = 64;
@@ -118,8 +124,14 @@ impl UndoRecord {
             bytes += 256;
             messages.push(FileReply::Before(before));
             if let Some((spot, seen)) = file {
-                let source = self.sources.remove(&spot.path().0);
-                bytes += content(channel, &spot, &seen, source, &mut messages)?;
+                let path = spot.path();
+                let file = open(&spot, &seen, self.sources.remove(&path.0))?;
+                let attributes = kept_attributes(&path, &file)?;
+                if !attributes.is_empty() {
+                    bytes += MOST_ATTRIBUTES;
+                    messages.push(FileReply::Attributes(attributes));
+                }
+                bytes += content(channel, (&path, &file), &seen, &mut messages)?;
             }
             if bytes > CHUNK || messages.len() > MOST_AT_ONCE {
                 crate::tools::go_on(channel)?;
@@ -132,32 +144,54 @@ impl UndoRecord {
     }
 }
 
-/// Adds the content of a file to `messages`, and sends some of them when they become too large.
-fn content(
-    channel: &Channel,
+/// Opens a file whose content is kept, unless it is open already.
+fn open(
     spot: &EntryLocation,
     seen: &EntryMetadata,
     source: Option<File>,
-    messages: &mut Vec<FileReply>,
-) -> Result<usize, Stop> {
+) -> Result<File, FileError> {
     let path = spot.path();
     let file = match source {
         Some(file) => file,
         None => File::from(spot.open(OFlags::RDONLY).map_err(|e| not_kept(&path, e))?),
     };
     let stat = rustix::fs::fstat(&file).map_err(|e| refused("look at", &path, e))?;
-    if EntryMetadata::from(&stat) != *seen {
-        return Err(changed(&path).into());
+    if EntryMetadata::from(&stat) == *seen { Ok(file) } else { Err(changed(&path)) }
+}
+
+/// Returns the attributes of a file that undo restores.
+fn kept_attributes(path: &Path, file: &File) -> Result<Vec<Attribute>, FileError> {
+    let mut attributes =
+        attributes(file).map_err(|error| refused("read the attributes of", path, error))?;
+    attributes.retain(|attribute| !names_others(attribute));
+    let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > MOST_ATTRIBUTES {
+        let message = format!(
+            "{} has {bytes} bytes of extended attributes, and an undo record holds at most \
+             {MOST_ATTRIBUTES}: nothing was changed",
+            shown(path)
+        );
+        return Err(failure(FileErrorKind::TooLarge, None, message));
     }
+    Ok(attributes)
+}
+
+/// Adds the content of a file to `messages`, and sends some of them when they become too large.
+fn content(
+    channel: &Channel,
+    (path, file): (&Path, &File),
+    seen: &EntryMetadata,
+    messages: &mut Vec<FileReply>,
+) -> Result<usize, Stop> {
     let (mut at, mut held) = (0, 0);
     while at < seen.size {
         let wanted = usize::try_from(seen.size - at).unwrap_or(CHUNK).min(CHUNK);
         let mut piece = vec![0; wanted];
         file.read_exact_at(&mut piece, at).map_err(|error| {
             if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                return changed(&path);
+                return changed(path);
             }
-            refused_io("keep the content of", &path, &error)
+            refused_io("keep the content of", path, &error)
         })?;
         at += wanted as u64;
         held += wanted;

@@ -14,7 +14,7 @@ use crate::tools::{failure, refused, refused_io};
 use palisade_plan::{
     Path,
     cell::{FileError, FileErrorKind},
-    change::{Before, EffectKind, Print, State},
+    change::{Act, Before, EffectKind, Print, State},
     names::Kind,
 };
 use palisade_workspace::{EntryMetadata, kind_of};
@@ -48,7 +48,7 @@ impl Stage<'_> {
             PlannedState::Absent | PlannedState::Planned(_) => None,
         };
         if let Some(old) = replaced.filter(|old| old.kind() == FileType::RegularFile) {
-            keep_attributes(spot, &old, &fresh)?;
+            self.keep_attributes(spot, &old, &fresh)?;
         }
         if self.open > MOST_OPEN {
             fresh.close().map_err(|e| refused_io("write", &path, &e))?;
@@ -232,30 +232,38 @@ impl Stage<'_> {
     ) -> Result<(), FileError> {
         let path = to.path();
         self.note(b"put", &path, Some(facts));
-        keep_attributes(from, &old, &fresh)?;
+        self.keep_attributes(from, &old, &fresh)?;
         self.kept.at(&path, from, &old)?;
         // Its bytes are not at its new name, so the rename does not preserve them.
         self.lost.retain(|lost| lost.moved_to.as_ref() != Some(&path));
         self.lose(from, &old);
         self.plan(path, Some(FileType::RegularFile), Step::Replace { spot: to.clone(), fresh, old })
     }
-}
 
-/// Gives new content the extended attributes of the file that it replaces.
-fn keep_attributes(
-    spot: &EntryLocation,
-    old: &EntryMetadata,
-    fresh: &TemporaryFile,
-) -> Result<(), FileError> {
-    let file = spot.dir().and_then(|dir| content::open_file(&dir, &spot.name, old));
-    let attributes = match file.and_then(|file| content::attributes(&file)) {
-        Ok(attributes) => attributes,
-        // Who may not read a file does not see its attributes either. That it is still the same
-        // file is checked when it is replaced.
-        Err(Errno::ACCESS | Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+    /// Gives new content the extended attributes of the file that it replaces. What is restored has
+    /// its own.
+    fn keep_attributes(
+        &mut self,
+        spot: &EntryLocation,
+        old: &EntryMetadata,
+        fresh: &TemporaryFile,
+    ) -> Result<(), FileError> {
+        if matches!(self.change.act, Act::Restore { .. }) {
             return Ok(());
         }
-        Err(error) => return Err(refused("read the attributes of", &spot.path(), error)),
-    };
-    fresh.set_attributes(&attributes).map_err(|e| refused_io("write", &spot.path(), &e))
+        let file = spot.dir().and_then(|dir| content::open_file(&dir, &spot.name, old));
+        let attributes = match file.and_then(|file| content::attributes(&file)) {
+            Ok(attributes) => attributes,
+            // Who may not read a file does not see its attributes either. That it is still the same
+            // file is checked when it is replaced.
+            Err(Errno::ACCESS | Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                return Ok(());
+            }
+            Err(error) => return Err(refused("read the attributes of", &spot.path(), error)),
+        };
+        if attributes.iter().any(content::names_others) {
+            self.lost.push(LostEntry { attributes: true, ..LostEntry::new(spot, old) });
+        }
+        fresh.set_attributes(&attributes).map_err(|e| refused_io("write", &spot.path(), &e))
+    }
 }

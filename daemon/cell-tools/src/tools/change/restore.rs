@@ -54,13 +54,16 @@ pub(super) fn restore(
     let channel = incoming.channel;
     for entry in entries {
         match entry {
-            Restoration::Put { path, expect, state } => {
+            Restoration::Put { path, expect, state, attributes } => {
                 let spot = spot(stage, path)?;
                 let now = present(&spot)?;
                 let content = match state {
                     State::File { mode, size, mtime } => {
                         let like = FileAttributes::Past { mode: *mode, mtime: *mtime };
-                        Some(receive(stage, incoming, &spot, like, *size)?)
+                        let content = receive(stage, incoming, &spot, like, *size)?;
+                        let fail = |error| refused_io("write", path, &error);
+                        content.0.set_attributes(attributes).map_err(fail)?;
+                        Some(content)
                     }
                     State::Absent
                     | State::Directory { .. }

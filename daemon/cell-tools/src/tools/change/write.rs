@@ -24,7 +24,7 @@ use std::fs::File;
 ///
 /// - A symbolic link stays; its target is written, and may be new.
 /// - Mode bits are kept, without set-uid, set-gid and sticky. Owner and group are kept where the
-///   kernel permits it, and so are `user.` attributes. Access control lists are not. A new file gets
+///   kernel permits it, and so are `user.` attributes and access control lists. A new file gets
 ///   0666 as the umask permits.
 /// - The new content is a new inode. Other names (hard links) of the old one keep the old content.
 ///   A name in the workspace for a file elsewhere therefore does not change that file.

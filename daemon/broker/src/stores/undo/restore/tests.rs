@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stores::undo::{head::Head, record::PriorState};
+use palisade_plan::change::Attribute;
 use palisade_protocol::RawPath;
 
 fn path(text: &str) -> Path {
@@ -35,24 +36,30 @@ fn record(call: &str, entries: Vec<PriorState>, left: &[(&str, Print)]) -> Store
 fn was(at: &str, digest: u8) -> PriorState {
     let state = State::File { mode: 0o644, size: 1, mtime: (0, 0) };
     let before = Before::State { path: path(at), state };
-    PriorState { before, pieces: vec![(0, 1)], digest: [digest; 32] }
+    let attributes = Vec::new();
+    PriorState { before, attributes, pieces: vec![(0, 1)], digest: [digest; 32] }
+}
+
+/// Returns an extended attribute.
+fn note() -> Attribute {
+    (b"user.note".to_vec(), b"1".to_vec())
 }
 
 fn absent(at: &str) -> PriorState {
     let before = Before::State { path: path(at), state: State::Absent };
-    PriorState { before, pieces: Vec::new(), digest: [0; 32] }
+    PriorState { before, attributes: Vec::new(), pieces: Vec::new(), digest: [0; 32] }
 }
 
 fn moved(from: &str, to: &str) -> PriorState {
     let before = Before::Moved { from: path(from), to: path(to) };
-    PriorState { before, pieces: Vec::new(), digest: [0; 32] }
+    PriorState { before, attributes: Vec::new(), pieces: Vec::new(), digest: [0; 32] }
 }
 
 /// Returns an entry for a file that was changed in place.
 fn same(at: &str, size: u64, digest: u8) -> PriorState {
     let was = InodeState { mode: 0o644, size, mtime: (0, 0) };
     let before = Before::Same { path: path(at), was, digest: Some([digest; 32]) };
-    PriorState { before, pieces: Vec::new(), digest: [0; 32] }
+    PriorState { before, attributes: Vec::new(), pieces: Vec::new(), digest: [0; 32] }
 }
 
 /// Describes each step in a word: path or names, and what is expected there.
@@ -69,7 +76,7 @@ fn steps(restore: &Restore) -> Vec<String> {
         }
     };
     let step = |entry: &Restoration| match entry {
-        Restoration::Put { path, expect, state } => {
+        Restoration::Put { path, expect, state, .. } => {
             let state = if *state == State::Absent { "-" } else { "+" };
             format!("{} {} {state}", text(path), expected(expect))
         }
@@ -213,13 +220,15 @@ fn what_stayed_the_same_file_is_made_what_it_was_before_all_of_them() {
         path: path("/w/f"),
         state: State::File { mode: 0o644, size: 7, mtime: (1, 0) },
     };
+    replaced.attributes = vec![note()];
     replaced.pieces = vec![(0, 2), (2, 2), (4, 3)];
     let three = record("c3", vec![replaced], &[("/w/f", print(4))]);
     let all = assemble(&[three, two(), one()], Force::Careful).unwrap();
     assert_eq!(steps(&all), ["/w/f 4 +"]);
     let lengths: Vec<_> = all.pieces.iter().map(|piece| (piece.length, piece.end)).collect();
     assert_eq!(lengths, [(2, false), (1, true)]);
-    let [Restoration::Put { state, .. }] = &all.entries[..] else { panic!("{all:?}") };
+    let [Restoration::Put { state, attributes, .. }] = &all.entries[..] else { panic!("{all:?}") };
+    assert_eq!(*attributes, [note()]);
     assert_eq!(*state, State::File { mode: 0o644, size: 3, mtime: (0, 0) });
     // In the opposite order the older record has the whole content.
     let older = record("c0", vec![was("/w/f", 0)], &[("/w/f", print(1))]);

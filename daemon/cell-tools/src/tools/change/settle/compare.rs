@@ -26,6 +26,8 @@ pub(super) struct FileComparison {
     pub(super) likeness: ContentComparison,
     /// The change of the extended attributes.
     pub(super) attributes: Attributes,
+    /// True if the file has an access control list that only the same inode can keep.
+    pub(super) bound_list: bool,
 }
 
 /// The difference between the extended attributes of two files.
@@ -68,9 +70,9 @@ pub(super) fn compare(
     let other = old.as_ref().zip(lower).map(|(file, old)| (file, old.size));
     let (Digests { whole: digest, first, rest }, likeness) =
         content::digest(&new, seen.size, other).map_err(|e| unreadable(&path, &e))?;
-    let attributes = match &old {
+    let (attributes, bound_list) = match &old {
         Some(old) => same_attributes(&new, old).map_err(|e| refused("read", &path, e))?,
-        None => Attributes::Same,
+        None => (Attributes::Same, false),
     };
     // For a file that can not be read, equal size and time must do. Its content then stays as it
     // is.
@@ -79,7 +81,7 @@ pub(super) fn compare(
     if likeness != ContentComparison::Same {
         show(stage, &path, (&new, seen.size), other)?;
     }
-    Ok(FileComparison { digest, first, rest, likeness, attributes })
+    Ok(FileComparison { digest, first, rest, likeness, attributes, bound_list })
 }
 
 /// Returns the error for a file that can not be read to its end, because somebody has truncated it.
@@ -90,14 +92,20 @@ fn unreadable(path: &Path, error: &std::io::Error) -> FileError {
     refused_io("read", path, error)
 }
 
-fn same_attributes(one: &File, other: &File) -> Result<Attributes, Errno> {
+/// Compares the attributes of two files. The second value is true if the second file has an access
+/// control list that only the same inode can keep.
+fn same_attributes(one: &File, other: &File) -> Result<(Attributes, bool), Errno> {
     let (new, old) = (content::attributes(one)?, content::attributes(other)?);
+    let bound_list = old.iter().any(content::names_others);
+    let [new, old] = [new, old].map(|all| all.into_iter().map(content::beside_mode));
+    let (new, old): (Vec<_>, Vec<_>) = (new.collect(), old.collect());
     let is_kept = old.iter().all(|attribute| new.contains(attribute));
-    Ok(match (new == old, is_kept) {
+    let attributes = match (new == old, is_kept) {
         (true, _) => Attributes::Same,
         (false, true) => Attributes::Other,
         (false, false) => Attributes::Lost,
-    })
+    };
+    Ok((attributes, bound_list))
 }
 
 /// Adds the difference to the diff, if both files are small enough to be read for that.

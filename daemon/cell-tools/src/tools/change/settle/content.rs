@@ -2,9 +2,10 @@
 //! in the cell.
 
 use crate::tools::open_with;
+use palisade_plan::change::Attribute;
 use palisade_workspace::EntryMetadata;
 use rustix::{
-    fs::{OFlags, ResolveFlags, SeekFrom},
+    fs::{OFlags, ResolveFlags, SeekFrom, XattrFlags},
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
@@ -22,6 +23,14 @@ const PIECE: usize = 128 * 1024;
 
 /// The prefix of the attributes that overlayfs uses for its own marks.
 const OVERLAY_ATTRIBUTES: &[u8] = b"user.overlay.";
+
+/// The attribute that has a file's access control list.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
+/// The kinds of its entries: a user, the group of the file, and another group.
+const USER: u8 = 2;
+const GROUP_OF_FILE: u8 = 4;
+const GROUP: u8 = 8;
 
 /// The maximum size of the list of extended attributes, or of one value.
 const MOST_ATTRIBUTE: usize = 64 * 1024;
@@ -167,10 +176,8 @@ pub(in super::super) fn digest(
     Ok((Digests { whole: hash.finalize().into(), first, rest }, likeness))
 }
 
-/// The name and value of an extended attribute.
-pub(in super::super) type Attribute = (Vec<u8>, Vec<u8>);
-
-/// Returns the extended attributes that a program gave a file, sorted.
+/// Returns the extended attributes that a program can give a file, its access control list among
+/// them, sorted.
 pub(in super::super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Errno> {
     let mut names = Vec::with_capacity(MOST_ATTRIBUTE);
     match rustix::fs::flistxattr(&file, rustix::buffer::spare_capacity(&mut names)) {
@@ -180,7 +187,8 @@ pub(in super::super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Er
     }
     let mut found = Vec::new();
     for name in names.split(|byte| *byte == 0) {
-        if !name.starts_with(b"user.") || name.starts_with(OVERLAY_ATTRIBUTES) {
+        let is_user = name.starts_with(b"user.") && !name.starts_with(OVERLAY_ATTRIBUTES);
+        if !is_user && name != ACCESS_LIST {
             continue;
         }
         let mut value = Vec::with_capacity(MOST_ATTRIBUTE);
@@ -191,9 +199,73 @@ pub(in super::super) fn attributes(file: impl AsFd) -> Result<Vec<Attribute>, Er
     Ok(found)
 }
 
+/// Gives a file extended attributes, as far as its file system supports them. An access control list
+/// that names others is left out.
+pub(in super::super) fn set_attributes(
+    file: impl AsFd,
+    attributes: &[Attribute],
+) -> Result<(), Errno> {
+    for (name, value) in attributes.iter().filter(|attribute| !names_others(attribute)) {
+        match rustix::fs::fsetxattr(&file, name.as_slice(), value, XattrFlags::empty()) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if an attribute is an access control list with users or groups that this process's
+/// user namespace does not have. The kernel shows all of them as one id, so they can not be given to
+/// another file.
+pub(in super::super) fn names_others((name, value): &Attribute) -> bool {
+    name == ACCESS_LIST
+        && list_entries(value)
+            .any(|entry| [USER, GROUP].contains(&entry[0]) && entry[4..] == [u8::MAX; 4])
+}
+
+/// Returns an attribute without what the mode says too: `chmod` changes that part of an access
+/// control list.
+pub(super) fn beside_mode((name, value): Attribute) -> Attribute {
+    if name != ACCESS_LIST {
+        return (name, value);
+    }
+    let beside =
+        list_entries(&value).filter(|entry| [USER, GROUP_OF_FILE, GROUP].contains(&entry[0]));
+    let beside = beside.flatten().copied().collect();
+    (name, beside)
+}
+
+/// Returns the entries of an access control list: kind and rights in two bytes each, and an id. Four
+/// bytes with a version are before them.
+fn list_entries(value: &[u8]) -> impl Iterator<Item = &[u8; 8]> {
+    value.get(4..).unwrap_or_default().as_chunks().0.iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_are_compared_without_the_mode_and_others_are_recognised() {
+        let list = |entries: &[(u16, u16, u32)]| {
+            let mut value = 2u32.to_le_bytes().to_vec();
+            for (kind, rights, id) in entries {
+                value.extend(kind.to_le_bytes());
+                value.extend(rights.to_le_bytes());
+                value.extend(id.to_le_bytes());
+            }
+            (ACCESS_LIST.to_vec(), value)
+        };
+        let none = u32::MAX;
+        let of = |named, mask| {
+            list(&[(1, 6, none), (2, 4, named), (4, 4, none), (16, mask, none), (32, 0, none)])
+        };
+        assert_eq!(beside_mode(of(7, 4)), beside_mode(of(7, 0)));
+        assert_ne!(beside_mode(of(7, 4)), beside_mode(of(8, 4)));
+        assert!(names_others(&of(none, 4)) && !names_others(&of(7, 4)));
+        let user = (b"user.x".to_vec(), of(none, 4).1);
+        assert!(!names_others(&user) && beside_mode(user.clone()) == user);
+    }
 
     #[test]
     fn a_file_with_holes_has_the_digest_of_one_without() {

@@ -12,7 +12,7 @@ use crate::tools::{refused, refused_io};
 use palisade_plan::{Path, cell::FileError, change::Print};
 use palisade_workspace::EntryMetadata;
 use rustix::{
-    fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Uid, XattrFlags},
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Uid},
     io::Errno,
 };
 use sha2::{Digest as _, Sha256};
@@ -261,12 +261,5 @@ fn give_attributes(from: impl AsFd, to: impl AsFd, owner: Option<(u32, u32)>) ->
             Err(error) => return Err(error),
         }
     }
-    for (name, value) in content::attributes(from)? {
-        match rustix::fs::fsetxattr(&to, name.as_slice(), &value, XattrFlags::empty()) {
-            // The workspace's file system does not support them.
-            Ok(()) | Err(Errno::OPNOTSUPP) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    content::set_attributes(to, &content::attributes(from)?)
 }

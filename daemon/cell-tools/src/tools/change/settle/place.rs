@@ -290,7 +290,7 @@ impl CommitPlanner<'_, '_> {
         if kind == EffectKind::Replaced {
             self.stage.lose(spot, old);
         }
-        if compared.attributes == Attributes::Lost {
+        if compared.attributes == Attributes::Lost || compared.bound_list {
             self.stage.lost.push(LostEntry { attributes: true, ..LostEntry::new(spot, old) });
         }
         let source = self.source(spot, print.clone(), Some(old));
