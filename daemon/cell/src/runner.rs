@@ -86,12 +86,17 @@ impl RunnerResources {
     }
 }
 
+/// The number of processes that are reaped before requests are looked at again.
+const MOST_REAPED: usize = 256;
+
 /// The state that a runner keeps between calls.
 struct Runner {
     channel: Channel,
     control: Datagrams,
     held: RunnerResources,
     children: SignalFd,
+    /// True if processes that have ended may be left to reap.
+    unreaped: bool,
     tree: ProcessTree,
     stack: ChildStack,
     lookup: Lookup,
@@ -147,7 +152,9 @@ pub(crate) fn serve(
     // Without a PID namespace a program could reach a spare shell. What is recorded begins with the
     // execution.
     let spares = Spares::new(tree == ProcessTree::Namespace && held.recorder.is_none());
-    let mut runner = Runner { channel, control, held, children, tree, stack, lookup, spares };
+    let unreaped = false;
+    let mut runner =
+        Runner { channel, control, held, children, unreaped, tree, stack, lookup, spares };
     let end = runner.serve(settling);
     runner.tree.end_with_this_process();
     match end? {
@@ -207,6 +214,7 @@ impl Runner {
             let asks = still.as_ref().and(settling.as_ref()).map(|settling| settling.file);
             let patience = watches.iter().map(UsageWatch::patience).min();
             let patience = patience.or(self.spares.patience());
+            let patience = if self.unreaped { Some(Duration::ZERO) } else { patience };
             let woken = self.wait(patience, asks)?;
             if woken.gone {
                 return Ok(ServeEnd::Gone);
@@ -221,7 +229,7 @@ impl Runner {
             if let (true, Some(recorder)) = (woken.noted, &mut self.held.recorder) {
                 recorder.handle_notification();
             }
-            if woken.children {
+            if woken.children || self.unreaped {
                 running = self.reap(running)?;
             }
             if woken.request {
@@ -459,14 +467,16 @@ impl Runner {
     }
 
     /// Reaps the processes that have ended. When the program itself has ended, ends everything that
-    /// it started, and only then replies.
+    /// it started, and only then replies. A program that makes processes faster than they are reaped
+    /// does not keep requests waiting: what is left is noted.
     fn reap(
         &mut self,
         running: Option<RunningProgram>,
     ) -> Result<Option<RunningProgram>, RunnerError> {
         while self.children.read_signal().map_err(kernel("read signalfd"))?.is_some() {}
         let mut running = running;
-        loop {
+        self.unreaped = false;
+        for _ in 0..MOST_REAPED {
             let end = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, status)) => (pid.as_raw(), End::Exit(status)),
                 Ok(WaitStatus::Signaled(pid, signal, _)) => {
@@ -494,6 +504,8 @@ impl Runner {
                 }
             }
         }
+        self.unreaped = true;
+        Ok(running)
     }
 
     fn reply(&self, reply: &RunReply) -> Result<(), RunnerError> {

@@ -25,8 +25,9 @@ use tokio::{
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
-/// The time limit for a runner to answer after everything was killed.
-const LAST_WORD: Duration = Duration::from_secs(2);
+/// The time limit for a runner to answer after everything was killed. On a busy host each of its
+/// processes has to get its turn before it is gone.
+const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// Supervises a runner with a program.
 #[derive(Debug)]
