@@ -8,12 +8,11 @@ use crate::{
     record::Recorder,
     spare::{self, Spares, Taken},
     streams::ProgramStreams,
-    tree::ProcessTree,
+    tree::{ProcessTree, reap},
 };
 use nix::sys::{
     signal::{SigSet, Signal},
     signalfd::{SfdFlags, SignalFd},
-    wait::{WaitPidFlag, WaitStatus, waitpid},
 };
 use palisade_cell_setup::{
     kernel::{self, ChildStack, Image},
@@ -38,6 +37,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
     io::Errno,
+    process::WaitOptions,
 };
 use std::{
     ffi::{CStr, CString},
@@ -477,28 +477,24 @@ impl Runner {
         let mut running = running;
         self.unreaped = false;
         for _ in 0..MOST_REAPED {
-            let end = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, status)) => (pid.as_raw(), End::Exit(status)),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    (pid.as_raw(), End::Signal(signal as i32))
-                }
-                Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => return Ok(running),
-                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
-                Err(error) => return Err(kernel("waitpid")(error)),
+            let (pid, end) = match reap(WaitOptions::NOHANG) {
+                Ok(Some(ended)) => ended,
+                Ok(None) | Err(Errno::CHILD) => return Ok(running),
+                Err(error) => return Err(kernel("wait for children")(error)),
             };
-            let exit = match end.1 {
+            let exit = match end {
                 End::Exit(status) => Some(status),
                 End::Signal(_) => None,
             };
-            self.spares.ended(end.0, exit);
-            if let Some(program) = running.take_if(|program| program.pid == end.0) {
+            self.spares.ended(pid, exit);
+            if let Some(program) = running.take_if(|program| program.pid == pid) {
                 let stragglers = self.tree.end();
                 if let Some(recorder) = &mut self.held.recorder {
                     let recorded = RunReply::Recorded(Box::new(recorder.finish()));
                     self.reply(&recorded)?;
                 }
-                self.reply(&RunReply::Ended { end: end.1, cwd: current_directory(), stragglers })?;
-                if end.1 != End::Exit(0) {
+                self.reply(&RunReply::Ended { end, cwd: current_directory(), stragglers })?;
+                if end != End::Exit(0) {
                     // Meanwhile the broker reads the rest of the output.
                     records::fence(program.mark.as_deref());
                 }

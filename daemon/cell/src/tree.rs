@@ -2,12 +2,11 @@
 //! cell.
 
 use nix::{
-    sys::{
-        signal::{Signal, kill},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
+    sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use palisade_plan::cell::End;
+use rustix::{io::Errno, process::WaitOptions};
 
 /// The way to find the processes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,18 +60,20 @@ impl ProcessTree {
         let mut ended = 0;
         // Most programs leave nothing behind, so check that first. Everything left descends from
         // this process, and `kill(-1)` looks at every process of the host.
-        let mut wait = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
+        let mut patience = WaitOptions::NOHANG;
         loop {
-            match waitpid(None, Some(wait)) {
-                Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _)) => ended += 1,
+            match reap(patience) {
+                Ok(Some((_, End::Signal(libc::SIGKILL)))) => ended += 1,
                 // It had ended by itself and only needed reaping, or there are processes to kill.
                 Ok(_) => {}
-                Err(nix::errno::Errno::EINTR) => {}
-                // No child is left.
+                // `ECHILD`, the only error of this call: no child is left.
                 Err(_) => return ended,
             }
-            wait = WaitPidFlag::__WALL;
-            self.kill();
+            // In a namespace the first kill reaches all, and looks at every process to do so.
+            if self == Self::Children || patience == WaitOptions::NOHANG {
+                self.kill();
+            }
+            patience = WaitOptions::empty();
         }
     }
 
@@ -85,6 +86,32 @@ impl ProcessTree {
                 }
             }
         }
+    }
+}
+
+/// Reaps one child that has ended, by whatever signal: nix knows no real-time signals, and reports
+/// a child that one ended as an error. Returns `None` if all children still run and `patience` says
+/// not to wait.
+///
+/// # Errors
+/// `ECHILD` if there are no children.
+pub(crate) fn reap(patience: WaitOptions) -> rustix::io::Result<Option<(i32, End)>> {
+    // Also children that a program made without a signal for their end.
+    let options = patience | WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+    loop {
+        let (pid, status) = match rustix::process::wait(options) {
+            Ok(Some(ended)) => ended,
+            Ok(None) => return Ok(None),
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error),
+        };
+        let end = match (status.exit_status(), status.terminating_signal()) {
+            (Some(status), _) => End::Exit(status),
+            (None, Some(signal)) => End::Signal(signal),
+            // It was stopped, which nobody asked to hear of.
+            (None, None) => continue,
+        };
+        return Ok(Some((pid.as_raw_nonzero().get(), end)));
     }
 }
 

@@ -194,6 +194,38 @@ fn processes_that_fork_while_they_are_killed_are_gone_too() {
     }
 }
 
+/// Real-time signals have no names, and a library may know none of them.
+#[test]
+fn real_time_signals_end_processes_as_other_signals_do() {
+    for mode in Mode::all() {
+        let (world, sandbox) = open(mode);
+        for number in [32, 34, 64] {
+            let result = sandbox.bash(&format!("kill -{number} $$"));
+            let code = result.error.as_ref().map(|error| error.code);
+            assert_eq!(
+                (result.signal, result.exit_code, code),
+                (Some(number), Some(128 + number), Some(ErrorCode::CommandFailed)),
+                "{mode:?}: {:?}",
+                result.error
+            );
+        }
+        // A child of the program, and one that only the runner can reap.
+        let line = "bash -c 'kill -40 $$'; echo $?; (bash -c 'kill -41 $$' & ) ; sleep 0.2; echo on";
+        assert_eq!(sandbox.bash(line).stdout, "168\non\n", "{mode:?}");
+        // Those that the program left unreaped stand before those that still run.
+        let line = "for _ in {1..8}; do
+              (until read -r name </proc/$$/comm; [[ $name == sleep ]]; do :; done
+               kill -34 $BASHPID) &
+            done
+            (exec -a $m-it sleep 1000) &
+            until ls | grep -qx go; do sleep 0.05; done
+            exec sleep 1";
+        let result = end(&world, &sandbox, line, &["it"], Ending::Exit);
+        assert_ended(&result, Ending::Exit);
+        assert_eq!(sandbox.ok("echo alive"), "alive\n", "{mode:?}");
+    }
+}
+
 #[test]
 fn a_child_that_holds_the_pipe_does_not_delay_the_result() {
     for mode in Mode::all() {
