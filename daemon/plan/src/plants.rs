@@ -2,6 +2,8 @@
 //! table has three uses: the cell looks for the names in a change set, policy asks for approval of
 //! them, and the profile `guarded` protects them.
 
+use std::{collections::HashMap, sync::LazyLock};
+
 /// A name, or a path of several names, with the program that obeys it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlantName {
@@ -131,6 +133,34 @@ pub enum PlantType {
     Other,
 }
 
+/// The places in [`PLANTS`] by the first parts of their paths: a path is looked at once, however
+/// long it and the table are.
+struct FirstParts {
+    whole: HashMap<&'static [u8], Vec<usize>>,
+    endings: Vec<(&'static [u8], usize)>,
+}
+
+static FIRST_PARTS: LazyLock<FirstParts> = LazyLock::new(|| {
+    let mut parts = FirstParts { whole: HashMap::new(), endings: Vec::new() };
+    for (place, plant) in PLANTS.iter().enumerate() {
+        let Some(first) = plant.parts.first() else { continue };
+        match first.strip_prefix('*') {
+            Some(ending) => parts.endings.push((ending.as_bytes(), place)),
+            None => parts.whole.entry(first.as_bytes()).or_default().push(place),
+        }
+    }
+    parts
+});
+
+impl FirstParts {
+    /// Returns the places of the plants that may begin with a name.
+    fn places(&self, name: &[u8]) -> impl Iterator<Item = usize> {
+        let whole = self.whole.get(name).into_iter().flatten().copied();
+        let endings = self.endings.iter().filter(move |(ending, _)| name.ends_with(ending));
+        whole.chain(endings.map(|(_, place)| *place))
+    }
+}
+
 /// Finds the program that would run or obey a path, which is relative to the workspace.
 #[must_use]
 pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> {
@@ -145,17 +175,16 @@ pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> 
     if last.ends_with(b".sample") && above.last() == Some(&b"hooks".as_slice()) {
         return None;
     }
-    let found = PLANTS.iter().filter(|plant| plant.is_git_name() || !is_in_package).find(|plant| {
-        let count = plant.parts.len();
-        let is_within = names.windows(count).any(|there| plant.begins(there));
-        let is_above = plant_type == PlantType::SymbolicLink
-            && (1..count).any(|fewer| {
-                let start = names.len().checked_sub(fewer);
-                start.and_then(|start| names.get(start..)).is_some_and(|there| plant.begins(there))
-            });
-        is_within || is_above
+    let plants = names.iter().enumerate().flat_map(|(at, name)| {
+        let plants = FIRST_PARTS.places(name).filter_map(|place| PLANTS.get(place));
+        plants.zip(std::iter::repeat(names.get(at..).unwrap_or_default()))
     });
-    found.map(|plant| plant.reader)
+    let mut plants = plants.filter(|(plant, _)| plant.is_git_name() || !is_in_package);
+    let found = plants.find(|(plant, rest)| {
+        let is_whole = rest.len() >= plant.parts.len() || plant_type == PlantType::SymbolicLink;
+        is_whole && plant.begins(rest)
+    });
+    found.map(|(plant, _)| plant.reader)
 }
 
 #[cfg(test)]

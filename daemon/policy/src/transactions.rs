@@ -87,7 +87,11 @@ words! {
 /// and everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Noise(String);
+pub(crate) struct Noise {
+    text: String,
+    /// The glob that it means, from the workspace on.
+    parts: Vec<String>,
+}
 
 impl TryFrom<String> for Noise {
     type Error = String;
@@ -104,13 +108,15 @@ impl TryFrom<String> for Noise {
         if body.chars().all(|letter| matches!(letter, '*' | '/')) {
             return wrong("matches everything, so nothing would need approval");
         }
-        Ok(Self(text))
+        let below = text.ends_with('/').then_some("**");
+        let parts = std::iter::once("**").chain(body.split('/')).chain(below);
+        Ok(Self { parts: parts.map(str::to_owned).collect(), text })
     }
 }
 
 impl From<Noise> for String {
     fn from(noise: Noise) -> Self {
-        noise.0
+        noise.text
     }
 }
 
@@ -118,21 +124,39 @@ noun! { Noise: "path", "paths"; }
 
 impl Single for Noise {
     fn shown(&self) -> String {
-        self.0.clone()
+        self.text.clone()
+    }
+}
+
+/// The names of a path, which is relative to the workspace.
+struct PathNames<'a> {
+    names: Vec<&'a [u8]>,
+    is_directory: bool,
+}
+
+impl<'a> PathNames<'a> {
+    fn new(path: &'a [u8], is_directory: bool) -> Self {
+        Self { names: path.split(|byte| *byte == b'/').collect(), is_directory }
+    }
+
+    fn directories(&self) -> &[&'a [u8]] {
+        match self.names.split_last() {
+            Some((_, above)) if !self.is_directory => above,
+            Some(_) | None => &self.names,
+        }
     }
 }
 
 impl Noise {
-    /// Returns `true` if the pattern matches a path, which is relative to the workspace. A pattern
-    /// for a directory matches directories and their contents, but never a file of that name.
-    fn is(&self, path: &[u8], is_directory: bool) -> bool {
-        let Some(directory) = self.0.strip_suffix('/') else {
-            return glob::matches(format!("**/{}", self.0).as_bytes(), path);
-        };
-        let above = || path.iter().rposition(|byte| *byte == b'/').and_then(|end| path.get(..end));
-        let directories = if is_directory { Some(path) } else { above() };
-        let pattern = format!("**/{directory}/**");
-        directories.is_some_and(|path| glob::matches(pattern.as_bytes(), path))
+    fn is_of_directories(&self) -> bool {
+        self.text.ends_with('/')
+    }
+
+    /// Returns `true` if the pattern matches a path. A pattern for a directory matches directories
+    /// and their contents, but never a file of that name.
+    fn is(&self, path: &PathNames<'_>) -> bool {
+        let names = if self.is_of_directories() { path.directories() } else { &path.names };
+        glob::names(&self.parts, names)
     }
 }
 
@@ -154,14 +178,15 @@ impl Transactions {
 
     /// Returns the patterns of noise that match directories at any depth, as patterns of names.
     pub(crate) fn noise_directories(&self) -> Vec<String> {
-        let directories = self.noise.iter().filter(|noise| noise.0.ends_with('/'));
-        directories.map(|noise| format!("**/{}", noise.0)).collect()
+        let directories = self.noise.iter().filter(|noise| noise.is_of_directories());
+        directories.map(|noise| format!("**/{}", noise.text)).collect()
     }
 
     /// Returns `true` if a path, relative to the workspace, is noise: changes to it never need
     /// approval.
     pub(crate) fn is_noise(&self, path: &[u8], is_directory: bool) -> bool {
-        self.noise.iter().any(|noise| noise.is(path, is_directory))
+        let path = PathNames::new(path, is_directory);
+        self.noise.iter().any(|noise| noise.is(&path))
     }
 }
 
@@ -190,8 +215,8 @@ mod tests {
             ("a/b/", "sub/a/b", true, true),
             ("a/b/", "sub/a", true, false),
         ] {
-            let noise = noise(pattern);
-            assert_eq!(noise.is(path.as_bytes(), is_directory), expected, "{pattern} {path}");
+            let names = PathNames::new(path.as_bytes(), is_directory);
+            assert_eq!(noise(pattern).is(&names), expected, "{pattern} {path}");
         }
     }
 

@@ -210,7 +210,8 @@ fn real_time_signals_end_processes_as_other_signals_do() {
             );
         }
         // A child of the program, and one that only the runner can reap.
-        let line = "bash -c 'kill -40 $$'; echo $?; (bash -c 'kill -41 $$' & ) ; sleep 0.2; echo on";
+        let line =
+            "bash -c 'kill -40 $$'; echo $?; (bash -c 'kill -41 $$' & ) ; sleep 0.2; echo on";
         assert_eq!(sandbox.bash(line).stdout, "168\non\n", "{mode:?}");
         // Those that the program left unreaped stand before those that still run.
         let line = "for _ in {1..8}; do

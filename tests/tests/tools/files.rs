@@ -361,15 +361,15 @@ fn a_full_file_system_keeps_the_old_file() {
         let world = World::new(mode);
         world.add_unasked("narrow", &profile_with(&[("tmp = \"1 GiB\"", "tmp = \"1 MiB\"")]));
         let sandbox = world.open_with("narrow");
-        let old = json!({"path": "/var/tmp/file", "content": "old"});
+        let old = json!({"path": "/var/tmp/full/file", "content": "old"});
         assert!(sandbox.done("write_file", old).success);
         let large = "x".repeat(2 << 20);
         let (code, message) =
-            sandbox.refused("write_file", json!({"path": "/var/tmp/file", "content": large}));
+            sandbox.refused("write_file", json!({"path": "/var/tmp/full/file", "content": large}));
         assert_eq!(code, ErrorCode::FileSystem, "{message}");
         assert!(message.contains("no space left"), "{message}");
-        assert_eq!(sandbox.done("read_file", json!({"path": "/var/tmp/file"})).output, "old");
-        assert_eq!(sandbox.done("list_files", json!({"path": "/var/tmp"})).output, "file\n");
+        assert_eq!(sandbox.done("read_file", json!({"path": "/var/tmp/full/file"})).output, "old");
+        assert_eq!(sandbox.done("list_files", json!({"path": "/var/tmp/full"})).output, "file\n");
         // The control: the workspace has more room.
         assert!(sandbox.done("write_file", json!({"path": "file", "content": large})).success);
         assert_eq!(fs::metadata(world.workspace().join("file")).unwrap().len(), 2 << 20);

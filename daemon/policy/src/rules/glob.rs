@@ -22,15 +22,15 @@ pub(crate) fn may_be_below(glob: &[u8], directory: &[u8]) -> bool {
     depth < parts.len() && self::names(&parts[..depth], &names)
 }
 
-/// Matches names with backtracking to the last `**` only: the time is at most the product of the
-/// two lengths.
-fn names(glob: &[&[u8]], path: &[&[u8]]) -> bool {
+/// Returns `true` if the parts of a glob match the names of a whole path. It goes back
+/// to the last `**` only: the time is at most the product of the two lengths.
+pub(crate) fn names(glob: &[impl AsRef<[u8]>], path: &[&[u8]]) -> bool {
     let (mut g, mut p, mut back) = (0, 0, None);
     while p < path.len() {
-        if glob.get(g).is_some_and(|part| *part == b"**") {
+        if glob.get(g).is_some_and(|part| part.as_ref() == b"**") {
             back = Some((g, p));
             g += 1;
-        } else if glob.get(g).is_some_and(|part| name(part, path[p])) {
+        } else if glob.get(g).is_some_and(|part| name(part.as_ref(), path[p])) {
             (g, p) = (g + 1, p + 1);
         } else if let Some((star, from)) = back {
             back = Some((star, from + 1));
@@ -39,7 +39,7 @@ fn names(glob: &[&[u8]], path: &[&[u8]]) -> bool {
             return false;
         }
     }
-    glob.get(g..).unwrap_or_default().iter().all(|part| *part == b"**")
+    glob.get(g..).unwrap_or_default().iter().all(|part| part.as_ref() == b"**")
 }
 
 fn name(glob: &[u8], text: &[u8]) -> bool {
