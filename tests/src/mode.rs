@@ -16,13 +16,21 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns both modes if root runs the tests; an ordinary user can only be itself.
+    /// Returns both modes if root runs the tests; an ordinary user can only be itself. With
+    /// `PALISADE_TEST_MODE=system` root leaves the user's mode to an ordinary user who runs the tests
+    /// too.
+    ///
+    /// # Panics
+    /// If `PALISADE_TEST_MODE` has another value.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        if rustix::process::geteuid().is_root() {
-            vec![Self::System, Self::User]
-        } else {
-            vec![Self::User]
+        if !rustix::process::geteuid().is_root() {
+            return vec![Self::User];
+        }
+        match std::env::var("PALISADE_TEST_MODE").as_deref() {
+            Ok("system") => vec![Self::System],
+            Ok(other) => panic!("PALISADE_TEST_MODE={other}: only `system` is known"),
+            Err(_) => vec![Self::System, Self::User],
         }
     }
 
