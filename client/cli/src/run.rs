@@ -1,6 +1,7 @@
 //! `palisade run`: runs one command, confined.
 
 mod background;
+mod repository;
 
 use crate::{
     approve::asking,
@@ -47,7 +48,7 @@ sequences (titles, clipboard, links, screen and key modes) are shown as text, su
 --raw passes all of them on. Files and pipes always get every byte.
 
 On a terminal, or with --verbose, a follow-up command is printed after a call: how to undo its
-changes, or how to see why it was denied.
+changes, how to see why it was denied, or how to open the repository around the workspace for git.
 
 If the daemon is private and this is a terminal, approval requests are shown here. Otherwise an
 approver answers them (see palisade approve); without an approver the call is denied.
@@ -163,6 +164,8 @@ impl Run {
         let (detail, paint) = (self.session.verbose.into(), paint::stderr());
         receipt::tell(&result, detail, paint);
         follow_up::print(&result, detail, paint);
+        let hint = repository::hint(&result, &self.session.terms.workspace, paint);
+        hint.filter(|_| follow_up::is_shown(detail)).iter().for_each(|line| print::note(line));
         Ok(exit::of_result(&result))
     }
 }

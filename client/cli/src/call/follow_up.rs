@@ -13,9 +13,14 @@ use std::io::IsTerminal as _;
 /// Prints how to undo a call, or how to learn why it was denied. Only if standard error is a
 /// terminal, or with `--verbose`.
 pub(crate) fn print(result: &CallResult, detail: Detail, paint: Paint) {
-    if detail == Detail::Full || std::io::stderr().is_terminal() {
+    if is_shown(detail) {
         lines(result, paint).iter().for_each(|line| print::note(line));
     }
+}
+
+/// Returns `true` if whoever reads standard error can use follow-up commands.
+pub(crate) fn is_shown(detail: Detail) -> bool {
+    detail == Detail::Full || std::io::stderr().is_terminal()
 }
 
 fn lines(result: &CallResult, paint: Paint) -> Vec<String> {
