@@ -86,6 +86,9 @@ impl RunnerResources {
     }
 }
 
+/// The file mode mask of every program at its start, and of the runner when it commits.
+const UMASK: Mode = Mode::from_raw_mode(0o022);
+
 /// The number of processes that are reaped before requests are looked at again.
 const MOST_REAPED: usize = 256;
 
@@ -184,6 +187,8 @@ fn watched(layers: &Layers) -> Result<Vec<OwnedFd>, RunnerError> {
 /// A frozen program.
 struct FrozenProgram {
     frozen: FrozenProcesses,
+    /// The program's file mode mask, which it shares with the runner.
+    umask: Mode,
     /// Input that may still arrive on the channel for its commit.
     pending: PendingInput,
 }
@@ -251,7 +256,8 @@ impl Runner {
                         still = self.freeze(settling.layers)?;
                     }
                     (RunRequest::Thaw, ..) => {
-                        if let Some(FrozenProgram { frozen, .. }) = still.take() {
+                        if let Some(FrozenProgram { frozen, umask, .. }) = still.take() {
+                            rustix::process::umask(umask);
                             frozen.thaw().map_err(kernel("let processes go on"))?;
                         }
                     }
@@ -266,6 +272,8 @@ impl Runner {
                 }
             }
             if let (Some(since), None) = (since, &running) {
+                // What is left of the program's mask must not become the commit's.
+                rustix::process::umask(UMASK);
                 return Ok(ServeEnd::Ran(since));
             }
         }
@@ -277,8 +285,9 @@ impl Runner {
         match FrozenProcesses::freeze(self.tree) {
             Ok(frozen) => {
                 layers.remember_commits();
+                let umask = rustix::process::umask(UMASK);
                 self.reply(&RunReply::Frozen(None))?;
-                Ok(Some(FrozenProgram { frozen, pending: PendingInput::default() }))
+                Ok(Some(FrozenProgram { frozen, umask, pending: PendingInput::default() }))
             }
             Err(error) => {
                 self.reply(&RunReply::Frozen(Some(error.to_string())))?;
@@ -518,7 +527,7 @@ fn mark(mark: Option<&[u8]>) -> Option<CString> {
 /// Sets the current directory and the file mode mask of the program, which it shares with this
 /// process.
 fn enter_directory(run: &Run) -> Result<(), StartFailure> {
-    rustix::process::umask(Mode::from_raw_mode(0o022));
+    rustix::process::umask(UMASK);
     rustix::process::chdir(run.cwd.as_path()).map_err(StartFailure::at("chdir"))
 }
 

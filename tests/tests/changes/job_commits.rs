@@ -7,7 +7,7 @@ use palisade_tests::{
     Desk, Dice, Mode, Place, data, effort, processes, profile_with, rooms::until, tree,
 };
 use serde_json::json;
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 /// A job that does something each time it is typed into, and says when that is done.
 struct Steps<'a> {
@@ -360,6 +360,23 @@ fn after_every_commit_the_workspace_is_what_the_job_made_of_it() {
         }
         job.end();
         assert_eq!(tree(&desk.world.workspace()), tree(beside.path()), "{mode:?}");
+    }
+}
+
+#[test]
+fn its_file_mode_mask_stays_its_own() {
+    for mode in Mode::all() {
+        let desk = desk(mode);
+        let mut steps = Steps::shell(&desk);
+        for name in ["a", "b"] {
+            steps.run(&format!("[ {name} = b ] || umask 277; echo x >{name}; mkdir {name}.d"));
+            steps.committed();
+            let mode_of =
+                |name: &str| fs::metadata(desk.path(name)).unwrap().permissions().mode() & 0o7777;
+            let directory = mode_of(&format!("{name}.d"));
+            assert_eq!((mode_of(name), directory), (0o400, 0o500), "{mode:?}: {name}");
+        }
+        assert_eq!(steps.prints("umask"), "0277\n", "{mode:?}");
     }
 }
 

@@ -139,6 +139,12 @@ fn what_is_committed_is_what_the_program_would_have_done_itself() {
         ("true", &[]),
         ("cat file dir/a; ls -R . > /dev/null", &[]),
         ("echo new > file", &["replaced file"]),
+        // A mask that would keep even the commit out of its own directories, and one of nothing.
+        (
+            "umask 277; mkdir m; echo x > n; rm file; echo y > file",
+            &["replaced file", "created m", "created n"],
+        ),
+        ("umask 0; mkdir m; echo x > m/n; ln -s n m/l", &["created m 3"]),
         (": > file", &["replaced file"]),
         ("printf more >> file", &["appended file"]),
         ("rm file", &["deleted file 1"]),
