@@ -30,7 +30,8 @@ use bincode::{Decode, Encode};
 pub struct Change {
     /// The action to prepare.
     pub act: Act,
-    /// The most bytes a file may have afterwards.
+    /// The most bytes a file may have afterwards. For the changes of a program, the most bytes of all
+    /// its files together, holes included.
     pub most: u64,
     /// The choice to send the present contents before they are replaced.
     pub keep: Keep,

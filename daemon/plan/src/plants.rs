@@ -133,32 +133,22 @@ pub enum PlantType {
     Other,
 }
 
-/// The places in [`PLANTS`] by the first parts of their paths: a path is looked at once, however
-/// long it and the table are.
-struct FirstParts {
-    whole: HashMap<&'static [u8], Vec<usize>>,
-    endings: Vec<(&'static [u8], usize)>,
-}
-
-static FIRST_PARTS: LazyLock<FirstParts> = LazyLock::new(|| {
-    let mut parts = FirstParts { whole: HashMap::new(), endings: Vec::new() };
-    for (place, plant) in PLANTS.iter().enumerate() {
-        let Some(first) = plant.parts.first() else { continue };
-        match first.strip_prefix('*') {
-            Some(ending) => parts.endings.push((ending.as_bytes(), place)),
-            None => parts.whole.entry(first.as_bytes()).or_default().push(place),
-        }
+/// The table by the first parts of its paths, without `*`: a path is looked at once, however long it
+/// and the table are.
+static BY_FIRST_PART: LazyLock<HashMap<&[u8], Vec<&PlantName>>> = LazyLock::new(|| {
+    let mut plants = HashMap::<_, Vec<_>>::new();
+    for plant in PLANTS {
+        let first = plant.parts.first().map_or("", |first| first.trim_start_matches('*'));
+        plants.entry(first.as_bytes()).or_default().push(plant);
     }
-    parts
+    plants
 });
 
-impl FirstParts {
-    /// Returns the places of the plants that may begin with a name.
-    fn places(&self, name: &[u8]) -> impl Iterator<Item = usize> {
-        let whole = self.whole.get(name).into_iter().flatten().copied();
-        let endings = self.endings.iter().filter(move |(ending, _)| name.ends_with(ending));
-        whole.chain(endings.map(|(_, place)| *place))
-    }
+/// Returns the plants that may begin with a name, or with its ending.
+fn candidates(name: &[u8]) -> impl Iterator<Item = &'static PlantName> {
+    let ending = name.iter().rposition(|byte| *byte == b'.').and_then(|dot| name.get(dot..));
+    let found = [Some(name), ending].into_iter().flatten().filter_map(|key| BY_FIRST_PART.get(key));
+    found.flatten().copied()
 }
 
 /// Finds the program that would run or obey a path, which is relative to the workspace.
@@ -175,16 +165,15 @@ pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> 
     if last.ends_with(b".sample") && above.last() == Some(&b"hooks".as_slice()) {
         return None;
     }
-    let plants = names.iter().enumerate().flat_map(|(at, name)| {
-        let plants = FIRST_PARTS.places(name).filter_map(|place| PLANTS.get(place));
-        plants.zip(std::iter::repeat(names.get(at..).unwrap_or_default()))
-    });
-    let mut plants = plants.filter(|(plant, _)| plant.is_git_name() || !is_in_package);
-    let found = plants.find(|(plant, rest)| {
-        let is_whole = rest.len() >= plant.parts.len() || plant_type == PlantType::SymbolicLink;
-        is_whole && plant.begins(rest)
-    });
-    found.map(|(plant, _)| plant.reader)
+    let reader = |(at, name): (usize, &&[u8])| {
+        let rest = names.get(at..).unwrap_or_default();
+        let is_obeyed = |plant: &&PlantName| {
+            let is_whole = rest.len() >= plant.parts.len() || plant_type == PlantType::SymbolicLink;
+            is_whole && plant.begins(rest) && (plant.is_git_name() || !is_in_package)
+        };
+        candidates(name).find(is_obeyed).map(|plant| plant.reader)
+    };
+    names.iter().enumerate().find_map(reader)
 }
 
 #[cfg(test)]

@@ -394,6 +394,14 @@ impl Profile {
         self.settings.limits.file.bytes()
     }
 
+    /// Returns the largest size of all files together that a program may leave in its transaction:
+    /// what the transaction holds, and the holes of one file of the largest size.
+    #[must_use]
+    pub const fn program_files_bytes(&self) -> u64 {
+        let limits = &self.settings.limits;
+        limits.transaction.bytes().saturating_add(limits.file_size.bytes())
+    }
+
     /// Returns how many bytes of a call's output are stored for later reading.
     #[must_use]
     pub const fn spool_bytes(&self) -> u64 {

@@ -539,3 +539,30 @@ fn without_an_overlay_commands_are_held_by_their_text() {
         assert_eq!(sandbox.ok("cat keep"), "x");
     }
 }
+
+/// Holes take no room in the layer, but each of their bytes is read when the change is judged.
+#[test]
+fn files_whose_holes_would_take_long_to_read_are_refused() {
+    let small = profile_with(&[
+        ("file_size = \"4 GiB\"", "file_size = \"48 MiB\""),
+        ("transaction = \"1 GiB\"", "transaction = \"64 MiB\""),
+    ]);
+    for mode in Mode::all() {
+        let desk = filled(mode, &small);
+        let before = tree(&desk.world.workspace());
+        for line in [
+            "truncate -s 40M 1 2 3 4",
+            "mkdir new; cd new; truncate -s 40M 1 2 3 4",
+            "truncate -s 40M 1 2 3 4; mv 4 a.txt",
+            "truncate -s 40M a.txt b.txt d/c.txt d/e.txt",
+        ] {
+            let error = desk.sandbox.bash(line).error.unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(error.code, ErrorCode::TooLarge, "{mode:?}: {line}: {error:?}");
+            assert!(error.message.contains("counting their holes"), "{error:?}");
+            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?}: {line}");
+        }
+        // The control: as much as the limits allow.
+        assert!(desk.sandbox.bash("truncate -s 40M 1 2").success, "{mode:?}");
+        assert_eq!(fs::metadata(desk.path("2")).unwrap().len(), 40 << 20, "{mode:?}");
+    }
+}

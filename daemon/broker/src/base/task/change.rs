@@ -100,11 +100,10 @@ impl ChangeTask {
         matches!(self, Self::Settle { .. })
     }
 
-    /// Returns how large a file may become, in bytes.
+    /// Returns how large a file may become, or all files of a program together, in bytes.
     pub(crate) fn most(&self, profile: &Profile) -> u64 {
         match self {
-            // A program's files are bounded by limits.file_size and limits.transaction.
-            Self::Settle { .. } => u64::MAX,
+            Self::Settle { .. } => profile.program_files_bytes(),
             Self::Write { .. }
             | Self::Edit { .. }
             | Self::Patch { .. }

@@ -7,6 +7,7 @@ use super::{
     grow::{InodeCounts, touched},
     leave::ExcludedPaths,
     moves::DeletedFiles,
+    sizes::FileSizes,
     staging::Staging,
     upper::UpperLayer,
 };
@@ -33,6 +34,7 @@ pub(super) struct CommitPlanner<'s, 'a> {
     pub(super) touched: InodeCounts,
     /// The number of names that each file has in the workspace, if that had to be found out.
     pub(super) names: OnceCell<Option<InodeCounts>>,
+    pub(super) sizes: FileSizes,
 }
 
 impl<'s, 'a> CommitPlanner<'s, 'a> {
@@ -46,7 +48,8 @@ impl<'s, 'a> CommitPlanner<'s, 'a> {
         stage.stagings.push(Rc::clone(&staging));
         let upper = Rc::clone(upper);
         let (times, touched, names) = (BTreeMap::new(), InodeCounts::new(), OnceCell::new());
-        Self { stage, channel, layers, upper, staging, times, touched, names }
+        let sizes = FileSizes::new(stage.change.most);
+        Self { stage, channel, layers, upper, staging, times, touched, names, sizes }
     }
 
     pub(super) fn all(

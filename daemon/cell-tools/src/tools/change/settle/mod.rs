@@ -14,6 +14,7 @@ mod grow;
 mod leave;
 mod moves;
 mod place;
+mod sizes;
 mod sync;
 mod tracked;
 

@@ -12,7 +12,7 @@ use super::{
         spot::EntryLocation,
         stage::PlannedState,
         step::Step,
-        target::{may_change, refuse_ours, too_large},
+        target::{may_change, refuse_ours},
     },
     compare::{Attributes, compare, contested},
     content::{self, ContentComparison},
@@ -128,7 +128,7 @@ impl CommitPlanner<'_, '_> {
         let dir = self.upper(spot)?;
         let (print, bytes) = match new.kind() {
             FileType::Directory => {
-                let (channel, most) = (self.channel, self.stage.change.most);
+                let (channel, sizes) = (self.channel, &mut self.sizes);
                 let (view, layer) = (self.stage.view, Rc::clone(&self.upper));
                 let top = self.stage.workspace.as_os_str().as_bytes();
                 let (mut specials, mut noticed) = (Vec::new(), NameEvidence::default());
@@ -140,10 +140,10 @@ impl CommitPlanner<'_, '_> {
                         if is_special(kind) && specials.len() < MOST_SPECIALS {
                             specials.push(path.clone());
                         }
-                        if size > most {
-                            return Err(Stop::from(too_large(path, size, most)));
+                        if kind == FileType::RegularFile {
+                            sizes.add(size)?;
                         }
-                        Ok(())
+                        Ok::<_, Stop>(())
                     })?;
                 self.stage.noticed.extend(noticed);
                 specials.into_iter().for_each(|path| self.special(path));
@@ -164,7 +164,7 @@ impl CommitPlanner<'_, '_> {
             | FileType::CharacterDevice
             | FileType::BlockDevice
             | FileType::Unknown => {
-                self.refuse_large(&path, new)?;
+                self.sizes.add(new.size)?;
                 let compared = compare(self.stage, spot, (&dir, new), None)?;
                 self.note_file(&path, new, compared.digest);
                 (Print::File { mode: new.mode(), digest: compared.digest }, new.size)
@@ -184,11 +184,6 @@ impl CommitPlanner<'_, '_> {
         let (layer, way) = (Rc::clone(&self.upper), spot.way.clone());
         let (name, aside) = (spot.name.clone(), self.staging.name());
         CommitSource { layer, way, name, path: spot.path(), shown, aside, owner, late: Vec::new() }
-    }
-
-    fn refuse_large(&self, path: &Path, new: &EntryMetadata) -> Result<(), FileError> {
-        let most = self.stage.change.most;
-        if new.size > most { Err(too_large(path, new.size, most)) } else { Ok(()) }
     }
 
     pub(super) fn note_file(&mut self, path: &Path, new: &EntryMetadata, digest: [u8; 32]) {
@@ -262,7 +257,7 @@ impl CommitPlanner<'_, '_> {
         new: &EntryMetadata,
     ) -> Result<(), FileError> {
         let path = spot.path();
-        self.refuse_large(&path, new)?;
+        self.sizes.add(new.size)?;
         let dir = self.upper(spot)?;
         let compared = compare(self.stage, spot, (&dir, new), Some(old))?;
         let digest = compared.digest;
