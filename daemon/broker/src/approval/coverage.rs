@@ -7,6 +7,7 @@ use palisade_audit::{CleanText, Hash, LostPath, RequestKey};
 use palisade_plan::evidence::{EarlierEntry, EarlierKind, GitEvidence};
 use palisade_policy::{Commands, DESTRUCTIVE, Facts, Question, is_asked};
 use palisade_protocol::{LossScope, Scope};
+use std::collections::HashSet;
 
 /// The most entries of a list that is recorded; a request with more is not compared later.
 const MOST_RECORDED: usize = 64;
@@ -41,35 +42,36 @@ impl CommandLosses {
         if !is_comparable {
             return None;
         }
-        let mut losses = Vec::new();
+        let mut targets = HashSet::new();
         for found in question.findings().iter().filter(|found| is_asked(found)) {
             if found.kind != DESTRUCTIVE || found.targets.is_empty() {
                 return None;
             }
-            for target in &found.targets {
-                let before = losses.len();
-                // Several names can have the same text. Then all of them have to be covered.
-                for effect in &preview.effects {
-                    if String::from_utf8_lossy(&effect.path.0) == *target {
-                        let paths = effect.kind.moved_from().into_iter().chain([&effect.path]);
-                        let kind = effect.kind.name();
-                        losses.extend(
-                            paths.map(|path| Loss { path: path.0.clone(), kind: kind.to_owned() }),
-                        );
-                    }
-                }
-                if losses.len() == before {
-                    return None;
-                }
+            targets.extend(found.targets.iter().map(String::as_str));
+        }
+        let (mut losses, mut unknown) = (Vec::new(), targets.clone());
+        // Several names can have the same text. Then all of them have to be covered.
+        for effect in &preview.effects {
+            let text = String::from_utf8_lossy(&effect.path.0);
+            if targets.contains(&*text) {
+                unknown.remove(&*text);
+                let paths = effect.kind.moved_from().into_iter().chain([&effect.path]);
+                let kind = effect.kind.name();
+                losses
+                    .extend(paths.map(|path| Loss { path: path.0.clone(), kind: kind.to_owned() }));
             }
         }
+        let lost: HashSet<&[u8]> = losses.iter().map(|loss| loss.path.as_slice()).collect();
         let is_hidden = |earlier: &EarlierEntry| {
             let is_unlisted = matches!(earlier.kind, EarlierKind::Tree { .. });
             (is_unlisted || matches!(earlier.git, GitEvidence::Internal { .. }))
-                && losses.iter().any(|loss| below(&earlier.path.0, &loss.path))
+                && with_ancestors(&earlier.path.0).any(|path| lost.contains(path))
         };
         let is_internal = |loss: &Loss| loss.path.split(|byte| *byte == b'/').any(|p| p == b".git");
-        if preview.evidence.earlier.iter().any(is_hidden) || losses.iter().any(is_internal) {
+        if !unknown.is_empty()
+            || losses.iter().any(is_internal)
+            || preview.evidence.earlier.iter().any(is_hidden)
+        {
             return None;
         }
         let programs = match commands {
@@ -234,6 +236,12 @@ fn commands(facts: &Facts) -> Option<Vec<Vec<String>>> {
         .iter()
         .map(|found| std::iter::once(&found.program).chain(&found.arguments).cloned().collect());
     Some(words.collect())
+}
+
+/// Returns a path and the directories above it.
+fn with_ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.filter_map(|(at, _)| path.get(..at)).chain([path])
 }
 
 /// Returns `true` if a path is `top` or below it, compared as text. A path with `..` never is.

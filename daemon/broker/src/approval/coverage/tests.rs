@@ -122,7 +122,8 @@ fn a_moved_file_has_to_be_in_the_scope_at_both_ends_and_names_are_compared_as_by
         .map(|byte| Effect { path: palisade_plan::Path(odd(byte)), ..deleted("/w/x") })
         .into();
     let same_text = vec![Finding {
-        targets: vec!["/w/\u{fffd}".to_owned()],
+        // However often it is named.
+        targets: vec!["/w/\u{fffd}".to_owned(); 3],
         ..Finding::new("destructive", Severity::Warning, "why")
     }];
     let both = losses(two, same_text, false).unwrap();
