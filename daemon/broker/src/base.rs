@@ -18,6 +18,7 @@ pub(crate) mod media;
 pub(crate) mod outbox;
 pub(crate) mod outcome;
 pub(crate) mod own;
+pub(crate) mod path_set;
 pub(crate) mod peer;
 pub(crate) mod preview;
 pub(crate) mod quotas;

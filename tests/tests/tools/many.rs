@@ -5,7 +5,7 @@ use palisade_client::Answer;
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{Desk, Mode, Transaction, World, effort, profile_with, report};
 use serde_json::json;
-use std::{fs, path::Path, time::Instant};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _, path::Path, time::Instant};
 
 /// Returns how many paths a call changes: more than was ever possible, or all that is promised.
 fn many() -> usize {
@@ -152,4 +152,27 @@ fn more_than_the_most_is_refused_and_nothing_is_changed() {
     assert_eq!(error.code, ErrorCode::TooLarge, "{error:?}");
     assert!(error.message.contains("100001 paths"), "{error:?}");
     assert_eq!(count(&desk.path("d")), 1);
+}
+
+/// Names that are different as bytes and the same as text, in an order in which neighbours differ.
+#[test]
+fn names_that_look_alike_cost_the_broker_no_more_than_others() {
+    for mode in Mode::all() {
+        let desk = desk(mode);
+        let odd =
+            |n: usize| [0x80 + u8::try_from(n % 64).unwrap(), 0x80 + u8::try_from(n / 64).unwrap()];
+        for n in 0..1_500 {
+            for end in [b"".as_slice(), b"a"] {
+                let name = [&odd(n), end].concat();
+                let path = desk.path("d").join(OsStr::from_bytes(&name));
+                fs::write(&path, "x").unwrap();
+                desk.world.give(&path);
+            }
+        }
+        run(&desk, "rm -- d/*");
+        assert_eq!(count(&desk.path("d")), 0, "{mode:?}");
+        let (most, _) = of_process(i32::try_from(desk.daemon.child.id()).unwrap());
+        let kib: u64 = most.trim_end_matches(" kB").parse().unwrap();
+        assert!(kib < 400 << 10, "{mode:?}: {most}");
+    }
 }

@@ -8,9 +8,10 @@ use super::{
     poll::{Answerer, AskedApprover, PollState},
     verdict::Verdict,
 };
+use crate::base::path_set::PathSet;
 use palisade_protocol::{
     Answer, Answered, DecidedBy, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId,
-    Modified, Part, QuestionId, RawPath, Remember, Replace, Review, WireError, Withhold,
+    Modified, Part, QuestionId, Remember, Replace, Review, WireError, Withhold,
 };
 use std::sync::MutexGuard;
 use tokio::time::Instant;
@@ -173,10 +174,9 @@ const fn is_for(review: Review, decision: &Decision) -> bool {
 
 /// Checks that every path that is to be left out was in the change set that was shown.
 fn known(part: &Part, changes: &[FileChange]) -> Result<(), WireError> {
-    let is = |path: &RawPath| {
-        changes.iter().any(|change| change.path == *path || change.from.as_ref() == Some(path))
-    };
-    match part.without.iter().find(|path| !is(path)) {
+    let paths = changes.iter().flat_map(|change| change.from.iter().chain([&change.path]));
+    let shown: PathSet<'_> = paths.map(|path| path.0.as_slice()).collect();
+    match part.without.iter().find(|path| !shown.has(&path.0)) {
         None => Ok(()),
         Some(path) => Err(WireError::new(
             ErrorCode::InvalidRequest,

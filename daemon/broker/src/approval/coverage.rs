@@ -2,7 +2,7 @@
 //! those of the audit log. Pure: no I/O.
 
 use super::grants::ApprovalKey;
-use crate::base::preview::Preview;
+use crate::base::{path_set::PathSet, preview::Preview};
 use palisade_audit::{CleanText, Hash, LostPath, RequestKey};
 use palisade_plan::evidence::{EarlierEntry, EarlierKind, GitEvidence};
 use palisade_policy::{Commands, DESTRUCTIVE, Facts, Question, is_asked};
@@ -61,11 +61,11 @@ impl CommandLosses {
                     .extend(paths.map(|path| Loss { path: path.0.clone(), kind: kind.to_owned() }));
             }
         }
-        let lost: HashSet<&[u8]> = losses.iter().map(|loss| loss.path.as_slice()).collect();
+        let lost: PathSet<'_> = losses.iter().map(|loss: &Loss| loss.path.as_slice()).collect();
         let is_hidden = |earlier: &EarlierEntry| {
             let is_unlisted = matches!(earlier.kind, EarlierKind::Tree { .. });
             (is_unlisted || matches!(earlier.git, GitEvidence::Internal { .. }))
-                && with_ancestors(&earlier.path.0).any(|path| lost.contains(path))
+                && lost.covers(&earlier.path.0)
         };
         let is_internal = |loss: &Loss| loss.path.split(|byte| *byte == b'/').any(|p| p == b".git");
         if !unknown.is_empty()
@@ -236,12 +236,6 @@ fn commands(facts: &Facts) -> Option<Vec<Vec<String>>> {
         .iter()
         .map(|found| std::iter::once(&found.program).chain(&found.arguments).cloned().collect());
     Some(words.collect())
-}
-
-/// Returns a path and the directories above it.
-fn with_ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-    slashes.filter_map(|(at, _)| path.get(..at)).chain([path])
 }
 
 /// Returns `true` if a path is `top` or below it, compared as text. A path with `..` never is.

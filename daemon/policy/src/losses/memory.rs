@@ -8,7 +8,7 @@ use palisade_plan::{
     change::{Effect, EffectKind, Version},
     evidence::{EarlierEntry, Evidence, GitEvidence, StoredContent},
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The number of files that a session remembers as its own. Changes to others need approval.
 const MOST_WRITTEN: usize = 65_536;
@@ -26,9 +26,9 @@ pub struct SessionMemory {
     /// Content that the session staged or stashed, and that keeps nothing else.
     stored: HashSet<StoredContent>,
     /// The git directories of repositories that keep bytes of deleted or replaced files.
-    pinned: HashSet<Vec<u8>>,
+    pinned: BTreeSet<Vec<u8>>,
     /// Paths that git tracked when the session began, and no longer tracks.
-    protected: HashSet<Vec<u8>>,
+    protected: BTreeSet<Vec<u8>>,
     /// Ignore files that the session changed.
     ignore_files: HashSet<Vec<u8>>,
     /// True if there were too many paths to remember.
@@ -129,11 +129,9 @@ impl SessionMemory {
     /// Returns the repository that contains a path, if it keeps bytes of deleted or replaced files.
     #[must_use]
     pub fn pinned_repository(&self, path: &[u8]) -> Option<&[u8]> {
-        let holds = |git_dir: &&Vec<u8>| {
-            let rest = path.strip_prefix(git_dir.as_slice());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        };
-        self.pinned.iter().find(holds).map(Vec::as_slice)
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let mut directories = ends.chain([path.len()]).filter_map(|end| path.get(..end));
+        directories.find_map(|directory| self.pinned.get(directory)).map(Vec::as_slice)
     }
 
     /// Returns `true` if a repository keeps bytes of deleted or replaced files, or may do so.
@@ -149,10 +147,12 @@ impl SessionMemory {
     /// Returns `true` if git tracked a path, or anything below it, when the session began. A path
     /// above a repository that keeps bytes of other files counts too.
     pub(super) fn protects(&self, path: &[u8]) -> bool {
-        let is_at = |known: &Vec<u8>| {
-            known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        let below = [path, b"/"].concat();
+        let is_at = |known: &BTreeSet<Vec<u8>>| {
+            let next = known.range(below.clone()..).next();
+            known.contains(path) || next.is_some_and(|next| next.starts_with(&below))
         };
-        self.is_full || self.protected.iter().chain(&self.pinned).any(is_at)
+        self.is_full || is_at(&self.protected) || is_at(&self.pinned)
     }
 
     /// Returns `true` if the session changed an ignore file that may apply to a directory.
@@ -241,10 +241,8 @@ impl SessionMemory {
 
     /// Notes whether there are too many paths to remember.
     fn bound(&mut self) {
-        let most = [&self.pinned, &self.repositories, &self.protected, &self.ignore_files]
-            .into_iter()
-            .map(HashSet::len)
-            .max();
-        self.is_full |= most > Some(MOST_PATHS);
+        let sorted = [&self.pinned, &self.protected].map(BTreeSet::len);
+        let hashed = [&self.repositories, &self.ignore_files].map(HashSet::len);
+        self.is_full |= sorted.into_iter().chain(hashed).max() > Some(MOST_PATHS);
     }
 }

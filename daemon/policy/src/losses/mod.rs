@@ -22,7 +22,7 @@ use palisade_plan::{
     },
 };
 use palisade_protocol::{Finding, ToolName};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The availability of an undo record for what a change replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,9 +134,12 @@ pub struct Assessment {
 pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence) -> Assessment {
     let by_path: HashMap<&[u8], &Effect> =
         effects.iter().map(|effect| (effect.path.0.as_slice(), effect)).collect();
-    let repositories: HashMap<&[u8], &RepositoryChange> =
-        evidence.repositories.iter().map(|change| (change.git_dir.0.as_slice(), change)).collect();
-    let judge = Judge { context, repositories };
+    let is_readable = |change: &RepositoryChange| {
+        !change.losses.iter().any(|loss| matches!(loss, RepositoryLoss::Unreadable(_)))
+    };
+    let readable = evidence.repositories.iter().filter(|change| is_readable(change));
+    let readable = readable.map(|change| change.git_dir.0.as_slice()).collect();
+    let judge = Judge { context, readable };
     let mut assessment = Assessment::default();
     let mut pairs = Pairs::new(&judge, &evidence.copies);
     let mut lost: Vec<CausedLoss<'_>> = Vec::new();
@@ -183,7 +186,8 @@ fn effect_of<'a>(by_path: &HashMap<&[u8], &'a Effect>, path: &[u8]) -> Option<&'
 /// Assesses one file after another.
 struct Judge<'a> {
     context: LossContext<'a>,
-    repositories: HashMap<&'a [u8], &'a RepositoryChange>,
+    /// The git directories of changed repositories of which both states could be read.
+    readable: HashSet<&'a [u8]>,
 }
 
 impl Judge<'_> {
@@ -270,11 +274,7 @@ impl Judge<'_> {
         git_dir: &[u8],
         is_compared: bool,
     ) -> Option<Reason> {
-        let change = self.repositories.get(git_dir);
-        let is_readable = change.is_some_and(|change| {
-            !change.losses.iter().any(|loss| matches!(loss, RepositoryLoss::Unreadable(_)))
-        });
-        if is_compared && is_readable {
+        if is_compared && self.readable.contains(git_dir) {
             // Comparing the two states of the repository finds its losses.
             return Some(Reason::GitInternal);
         }

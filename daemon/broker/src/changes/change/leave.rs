@@ -4,13 +4,15 @@ use super::losses;
 use crate::{
     base::{
         error::CallError,
+        path_set::PathSet,
         preview::{Preview, touched},
         task::ChangeTask,
     },
     cells::session::Session,
 };
-use palisade_plan::change::{EffectKind, EvidenceDepth, Print};
+use palisade_plan::change::{Effect, EffectKind, EvidenceDepth, Print};
 use palisade_protocol::{Ask, Finding, ToolName};
+use std::collections::HashSet;
 
 /// The clearance of a change: the effects that it may have.
 #[derive(Debug)]
@@ -69,9 +71,9 @@ impl ChangeClearance {
                 EvidenceDepth::Paths => check_nothing_pinned(session, prepared),
             };
         }
-        let known = |path: &String| known.iter().any(|finding| finding.targets.contains(path));
+        let known: HashSet<_> = known.iter().flat_map(|finding| &finding.targets).collect();
         let found = losses(session, tool, task, prepared);
-        match found.iter().flat_map(|finding| &finding.targets).find(|target| !known(target)) {
+        match found.iter().flat_map(|finding| &finding.targets).find(|path| !known.contains(path)) {
             None => Ok(()),
             Some(path) => Err(CallError::Unforeseen(format!("{path:?} would also be lost"))),
         }
@@ -94,18 +96,14 @@ fn check_nothing_pinned(session: &Session, prepared: &Preview) -> Result<(), Cal
 /// Checks that the rules have seen every path that the change touches. Parent directories that have
 /// to be created are part of what was asked for.
 fn check_paths_judged(paths: &[Vec<u8>], prepared: &Preview) -> Result<(), CallError> {
-    let above = |path: &[u8]| {
-        let made = prepared.effects.iter().any(|effect| {
-            effect.path.0 == path
-                && effect.kind == EffectKind::Created
-                && effect.print == Print::Directory
-        });
-        let below =
-            |known: &Vec<u8>| known.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
-        made && paths.iter().any(below)
-    };
-    let mut touched = touched(&prepared.effects);
-    match touched.find(|path| !paths.iter().any(|known| known == path) && !above(path)) {
+    let paths = || paths.iter().map(Vec::as_slice);
+    let (judged, above) = (paths().collect::<PathSet<'_>>(), PathSet::above(paths()));
+    let is_new =
+        |effect: &&Effect| effect.kind == EffectKind::Created && effect.print == Print::Directory;
+    let made = prepared.effects.iter().filter(is_new).map(|effect| effect.path.0.as_slice());
+    let made: PathSet<'_> = made.collect();
+    let is_judged = |path: &[u8]| judged.has(path) || (made.has(path) && above.has(path));
+    match touched(&prepared.effects).find(|path| !is_judged(path)) {
         None => Ok(()),
         Some(path) => {
             let path = String::from_utf8_lossy(path);

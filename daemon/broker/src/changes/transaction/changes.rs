@@ -2,12 +2,14 @@
 //! the broker. Pure: no I/O.
 
 use super::unsettled::UnsettledCall;
-use crate::{base::preview::Preview, changes::change::assessed};
+use crate::{
+    base::{path_set::PathSet, preview::Preview},
+    changes::change::assessed,
+};
 use palisade_plan::change::{Conflict, Effect};
 use palisade_policy::{CONFLICT, Facts, UndoRecord};
 use palisade_protocol::{Finding, Severity};
 use palisade_text::escape_bytes;
-use std::collections::HashSet;
 
 /// The changes of a command, and the facts for judging them.
 #[derive(Debug)]
@@ -27,15 +29,10 @@ impl ChangeSet {
     /// Returns the effects that need approval; all of them where a rule asks.
     pub(super) fn asked(&self) -> Vec<&Effect> {
         let found = self.facts.findings.iter();
-        let targets: HashSet<&str> =
-            found.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
-        let is_below = |path: &str, target: &str| {
-            path.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let lost = |effect: &&Effect| {
-            let path = String::from_utf8_lossy(&effect.path.0);
-            targets.contains(path.as_ref()) || targets.iter().any(|target| is_below(&path, target))
-        };
+        let targets: PathSet<'_> =
+            found.flat_map(|found| found.targets.iter().map(String::as_bytes)).collect();
+        let lost =
+            |effect: &&Effect| targets.covers(String::from_utf8_lossy(&effect.path.0).as_bytes());
         let asked: Vec<&Effect> = self.preview.effects.iter().filter(lost).collect();
         if asked.is_empty() { self.preview.effects.iter().collect() } else { asked }
     }
