@@ -7,7 +7,7 @@ use palisade_policy::is_asked;
 use palisade_protocol::{FileChange, Finding, RawPath, Target, View, ViewLine};
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
 };
 
 /// The most lines for what needs approval, and for the rest. More paths are counted by directory.
@@ -25,7 +25,8 @@ pub(super) fn view(preview: &Preview, seen: &TargetSnapshot, findings: &[Finding
         needing.flat_map(|found| found.targets.iter().map(String::as_str)).collect();
     let needs = |effect: &&Effect| needing.contains(shown(&effect.path.0).as_ref());
     let (first, rest): (Vec<&Effect>, Vec<&Effect>) = preview.effects.iter().partition(needs);
-    let lines = [lines(&first, findings), lines(&rest, &[])].concat();
+    let lines =
+        [lines(&first, &AskedFindings::new(findings)), lines(&rest, &AskedFindings::new(&[]))];
     let in_order = || first.iter().chain(&rest).copied();
     let mut diff = palisade_text::escape_lines(&preview.diff);
     let cut = diff.len() > DIFF;
@@ -33,7 +34,7 @@ pub(super) fn view(preview: &Preview, seen: &TargetSnapshot, findings: &[Finding
         diff.truncate(diff.floor_char_boundary(DIFF));
     }
     View {
-        lines,
+        lines: lines.concat(),
         targets: in_order().take(LINES).map(|effect| target(effect, seen)).collect(),
         diff_cut: cut || !preview.complete,
         diff: Some(diff).filter(|diff| !diff.is_empty()),
@@ -45,20 +46,39 @@ fn shown(path: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(path)
 }
 
+/// The numbers of the findings that need approval, by their targets.
+struct AskedFindings<'a>(HashMap<&'a str, Vec<u32>>);
+
+impl<'a> AskedFindings<'a> {
+    fn new(findings: &'a [Finding]) -> Self {
+        let mut numbers: HashMap<&str, Vec<u32>> = HashMap::new();
+        for (number, found) in (0..).zip(findings).filter(|(_, found)| is_asked(found)) {
+            for target in &found.targets {
+                numbers.entry(target).or_default().push(number);
+            }
+        }
+        Self(numbers)
+    }
+
+    /// Returns the numbers of the findings about any of some effects.
+    fn about(&self, effects: &[&Effect]) -> Vec<u32> {
+        let numbers =
+            effects.iter().filter_map(|effect| self.0.get(shown(&effect.path.0).as_ref()));
+        numbers.flatten().copied().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
 /// Renders a line for each effect, or, if there are too many, for each directory with its counts.
-fn lines(effects: &[&Effect], findings: &[Finding]) -> Vec<ViewLine> {
+fn lines(effects: &[&Effect], findings: &AskedFindings<'_>) -> Vec<ViewLine> {
     if effects.len() <= LINES {
         return effects.iter().map(|effect| line(effect, findings)).collect();
     }
     let deepest = effects.iter().map(|effect| depth(&effect.path.0)).max().unwrap_or_default();
-    // The deepest directories that are few enough. All paths are below one, the root.
-    let mut folded = BTreeMap::new();
-    for depth in (0..deepest).rev() {
-        folded = by_directory(effects, depth);
-        if folded.len() <= LINES {
-            break;
-        }
-    }
+    // The deepest directories that are few enough: the deeper, the more. All paths are below one,
+    // the root.
+    let depths: Vec<usize> = (0..deepest).collect();
+    let few = depths.partition_point(|depth| by_directory(effects, *depth).len() <= LINES);
+    let folded = by_directory(effects, few.saturating_sub(1));
     folded.into_iter().map(|(directory, effects)| fold(directory, &effects, findings)).collect()
 }
 
@@ -80,20 +100,18 @@ fn by_directory<'a>(effects: &[&'a Effect], depth: usize) -> BTreeMap<&'a [u8], 
 }
 
 /// Renders one line for all effects below a directory.
-fn fold(directory: &[u8], effects: &[&Effect], findings: &[Finding]) -> ViewLine {
+fn fold(directory: &[u8], effects: &[&Effect], findings: &AskedFindings<'_>) -> ViewLine {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for effect in effects {
         *counts.entry(effect.kind.name()).or_default() += 1;
     }
     let counts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let names: HashSet<_> = effects.iter().map(|effect| shown(&effect.path.0)).collect();
-    let about = |found: &Finding| found.targets.iter().any(|name| names.contains(name.as_str()));
     let total = match effects.len() {
         1 => "1 path".to_owned(),
         total => format!("{total} paths"),
     };
     let text = format!("{total} below {}/: {}", shown(directory), counts.join(", "));
-    ViewLine { text: palisade_text::escape_line(&text), findings: asked(findings, about) }
+    ViewLine { text: palisade_text::escape_line(&text), findings: findings.about(effects) }
 }
 
 fn change(effect: &Effect, lost: &HashSet<&str>) -> FileChange {
@@ -108,16 +126,7 @@ fn change(effect: &Effect, lost: &HashSet<&str>) -> FileChange {
     }
 }
 
-/// The numbers of the findings that need approval and match `about`.
-fn asked(findings: &[Finding], about: impl Fn(&Finding) -> bool) -> Vec<u32> {
-    let numbered = (0..).zip(findings);
-    numbered
-        .filter(|(_, found)| is_asked(found) && about(found))
-        .map(|(number, _)| number)
-        .collect()
-}
-
-fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
+fn line(effect: &Effect, findings: &AskedFindings<'_>) -> ViewLine {
     let text = |path: &[u8]| shown(path).into_owned();
     let path = text(&effect.path.0);
     let words = match &effect.kind {
@@ -140,7 +149,7 @@ fn line(effect: &Effect, findings: &[Finding]) -> ViewLine {
         EffectKind::Touched => format!("change the times or attributes of {path}"),
         EffectKind::Special => format!("leave out {path}, a FIFO or device"),
     };
-    let findings = asked(findings, |found| found.targets.contains(&path));
+    let findings = findings.about(&[effect]);
     ViewLine { text: palisade_text::escape_line(&words), findings }
 }
 
@@ -221,6 +230,17 @@ mod tests {
         assert_eq!(view.lines.len(), 2);
         assert_eq!(view.targets[0].path, "/w/z".into());
         assert!(view.changes[0].lost);
+    }
+
+    #[test]
+    fn one_deep_path_among_many_changes_nothing_for_the_others() {
+        let deep = format!("/w{}", "/d".repeat(1000));
+        let paths = (0..1000).map(|n| format!("/w/d{n}/f")).chain([deep]);
+        let (effects, findings): (Vec<_>, Vec<_>) = paths.map(|path| deletion(&path)).unzip();
+        let view = view(&preview(effects), &seen(), &findings);
+        assert_eq!(view.lines.len(), 1);
+        assert_eq!(view.lines[0].text, "1001 paths below /w/: 1001 deleted");
+        assert_eq!(view.lines[0].findings, (0..1001).collect::<Vec<_>>());
     }
 
     #[test]
