@@ -50,21 +50,22 @@ impl CleanText {
     /// Cleans a list of texts. At most 32 KiB are kept: the first texts and the last ones.
     #[must_use]
     pub fn list<T: AsRef<str>>(texts: &[T]) -> Vec<Self> {
-        let all: Vec<Self> = texts.iter().map(|text| Self::new(text.as_ref())).collect();
-        let fits = |texts: &mut dyn Iterator<Item = &Self>| {
+        // Only what is kept is examined.
+        let fitting = |texts: &mut dyn Iterator<Item = &T>| -> Vec<Self> {
             let mut room = LIST / 2;
-            texts.take_while(|text| take(&mut room, text.0.len() + ENTRY)).count()
+            let clean = texts.map(|text| Self::new(text.as_ref()));
+            clean.take_while(|text| take(&mut room, text.0.len() + ENTRY)).collect()
         };
-        let (first, last) = (fits(&mut all.iter()), fits(&mut all.iter().rev()));
-        if first + last >= all.len() {
-            return all;
+        let head = fitting(&mut texts.iter());
+        let mut tail = fitting(&mut texts[head.len()..].iter().rev());
+        tail.reverse();
+        if head.len() + tail.len() == texts.len() {
+            return [head, tail].concat();
         }
         let mut hasher = Hash::begin();
         texts.iter().for_each(|text| hasher.add(format!("{}\n", text.as_ref()).as_bytes()));
-        let cut = format!("… [cut; {} entries in all, sha256 {}] …", all.len(), hasher.end());
-        let tail = all[all.len() - last..].to_vec();
-        let head = all.into_iter().take(first);
-        head.chain([Self(cut)]).chain(tail).collect()
+        let cut = format!("… [cut; {} entries in all, sha256 {}] …", texts.len(), hasher.end());
+        [head, vec![Self(cut)], tail].concat()
     }
 
     /// Returns the text.
@@ -131,6 +132,9 @@ impl CleanJson {
 /// the whole are kept.
 fn bounded(text: &str, most: usize) -> String {
     let (head, tail) = (most - most / 4, most / 4);
+    if most == 0 && !text.is_empty() {
+        return left_out(text);
+    }
     if text.len() > WHOLE {
         let mut clean = redact(&text[..text.floor_char_boundary(head + MARGIN)]).into_owned();
         clean.truncate(clean.floor_char_boundary(head));

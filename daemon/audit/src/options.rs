@@ -2,6 +2,7 @@
 //! `sshpass -p VALUE`, `--password VALUE`. Works on text and on lists of words. Pure: no I/O.
 
 use crate::names::{NAME, names_a_secret};
+use std::{cell::LazyCell, collections::HashSet, sync::LazyLock};
 
 /// The number of bytes before an option that are searched for its program.
 const COMMAND: usize = 512;
@@ -115,11 +116,13 @@ pub(crate) fn secret_of(before: &str, word: &str) -> Option<(ValuePosition, Part
     {
         return Some((ValuePosition::Next, Part::Whole));
     }
+    let programs = LazyCell::new(|| known_programs(before));
     let known = SECRETS.iter().find_map(|secret| {
         let place = secret.place(word)?;
-        secret.programs.apply_to(before).then_some((place, secret.part))
+        secret.programs.apply_to(&programs).then_some((place, secret.part))
     });
-    known.or_else(|| cluster(before, word))
+    let is_clustered = || ends_cluster(word) && CURL.apply_to(&programs);
+    known.or_else(|| is_clustered().then_some((ValuePosition::Next, Part::AfterColon)))
 }
 
 /// Returns the offset of the secret in a value. `None` if there is no secret.
@@ -161,13 +164,17 @@ impl Secret {
 }
 
 impl Programs {
-    /// Returns `true` if the option belongs to these programs, given the command before it.
-    fn apply_to(&self, before: &str) -> bool {
-        let (names, among) = match self {
-            Self::These(names) => (*names, true),
-            Self::AllBut(names) => (*names, false),
-        };
-        let Some(rest) = after_program(before, names) else { return !among };
+    const fn names(&self) -> &'static [&'static str] {
+        match self {
+            Self::These(names) | Self::AllBut(names) => names,
+        }
+    }
+
+    /// Returns `true` if the option belongs to these programs, given those in the command before it.
+    fn apply_to(&self, programs: &[ProgramWord<'_>]) -> bool {
+        let (names, among) = (self.names(), matches!(self, Self::These(_)));
+        let last = programs.iter().rfind(|(name, _)| names.contains(name));
+        let Some((_, rest)) = last else { return !among };
         // The programs that sshpass starts have options of their own.
         let nested = names == ["sshpass"]
             && rest
@@ -177,28 +184,41 @@ impl Programs {
     }
 }
 
-/// Returns the text after the last of these programs in the command; `None` if there is none.
-fn after_program<'a>(before: &'a str, names: &[&str]) -> Option<&'a str> {
+/// A word that is the name of a program with options of its own, and the text after it.
+type ProgramWord<'a> = (&'a str, &'a str);
+
+/// The names of all programs with options of their own.
+static PROGRAMS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let programs = SECRETS.iter().map(|secret| &secret.programs).chain([&CURL]);
+    programs.flat_map(|programs| programs.names()).copied().collect()
+});
+
+/// Finds the programs with options of their own in the command before an option.
+fn known_programs(before: &str) -> Vec<ProgramWord<'_>> {
     let lowest = before.ceil_char_boundary(before.len().saturating_sub(COMMAND));
     let command = &before[lowest..];
-    let command = &command[command.rfind(['\n', ';', '|', '&']).map_or(0, |end| end + 1)..];
-    let part_of_word = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    let (mut begun, mut found) = (None, None);
-    for (at, c) in command.char_indices().chain([(command.len(), ' ')]) {
-        if part_of_word(c) {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b';' | b'|' | b'&');
+    let command = &command[command.as_bytes().iter().rposition(is_end).map_or(0, |end| end + 1)..];
+    let part_of_word =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+');
+    let (mut begun, mut found) = (None, Vec::new());
+    for (at, byte) in command.bytes().chain([b' ']).enumerate() {
+        if part_of_word(byte) {
             begun.get_or_insert(at);
         } else if let Some(start) = begun.take()
-            && names.contains(&&command[start..at])
+            && PROGRAMS.contains(&command[start..at])
         {
-            found = Some(at);
+            found.push((&command[start..at], &command[at..]));
         }
     }
-    found.map(|end| &command[end..])
+    found
 }
 
-/// Recognises clustered options, as in `curl -sSu user:VALUE`.
-fn cluster(before: &str, word: &str) -> Option<(ValuePosition, Part)> {
-    let letters = word.strip_prefix('-')?.strip_suffix(['u', 'U'])?;
-    let all = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_alphabetic());
-    (all && CURL.apply_to(before)).then_some((ValuePosition::Next, Part::AfterColon))
+/// Returns `true` if a word is a cluster of options that ends with a user, as in `curl -sSu
+/// user:VALUE`.
+fn ends_cluster(word: &str) -> bool {
+    let letters = word.strip_prefix('-').and_then(|word| word.strip_suffix(['u', 'U']));
+    letters.is_some_and(|letters| {
+        !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+    })
 }

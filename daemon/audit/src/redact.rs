@@ -38,9 +38,12 @@ const LISTED: &[&str] = &["digest", "oauth", "hawk", "hmac", "signature", "aws4-
 /// Most bytes of a quoted value.
 const QUOTED: usize = 1024;
 
+/// Most bytes of a word or value in which a secret is looked for. All of the secret is hidden.
+const EXAMINED: usize = 1024;
+
 /// Returns the text with [`REDACTED`] in place of each secret.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
-    let mut scan = Scan { text, out: String::new(), copied: 0 };
+    let mut scan = Scan::new(text);
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(skipped) =
@@ -91,9 +94,47 @@ struct Scan<'a> {
     out: String,
     /// The number of bytes of the text that have been copied to `out`.
     copied: usize,
+    word: NextEnd,
+    address: NextEnd,
+    at_sign: NextEnd,
 }
 
-impl Scan<'_> {
+/// The next character of a kind. It is remembered, so that text in which every byte may begin a
+/// secret is not searched once for each of them.
+#[derive(Debug, Default)]
+struct NextEnd {
+    from: usize,
+    end: usize,
+}
+
+impl NextEnd {
+    /// Returns the place of the next character of the kind, or the end of the text.
+    fn after(&mut self, text: &str, at: usize, is_end: impl Fn(char) -> bool) -> usize {
+        if at < self.from || at >= self.end {
+            let rest = &text[at..];
+            (self.from, self.end) = (at, at + rest.find(is_end).unwrap_or(rest.len()));
+        }
+        self.end
+    }
+}
+
+impl<'a> Scan<'a> {
+    fn new(text: &'a str) -> Self {
+        let (word, address, at_sign) = Default::default();
+        Self { text, out: String::new(), copied: 0, word, address, at_sign }
+    }
+
+    /// Returns the part of a word or value in which a secret is looked for.
+    fn first_part(&self, start: usize, end: usize) -> &'a str {
+        &self.text[start..self.text.floor_char_boundary(end.min(start + EXAMINED))]
+    }
+
+    /// Returns the end of a word: a character that can not be part of one.
+    fn word_end(&mut self, at: usize) -> usize {
+        let is_end = |c: char| c.is_whitespace() || "\"'`,;&|<>(){}\\".contains(c);
+        self.word.after(self.text, at, is_end)
+    }
+
     fn begins_word(&self, at: usize) -> bool {
         at == 0 || !self.text.as_bytes()[at - 1].is_ascii_alphanumeric()
     }
@@ -136,13 +177,13 @@ impl Scan<'_> {
     /// Hides the secret of `--password VALUE`, `-u user:VALUE` or `-pVALUE`. (`--password=VALUE` is
     /// handled as a pair.)
     fn option(&mut self, at: usize) -> Option<usize> {
-        let end = at + word_length(&self.text[at..]);
-        let (place, part) = match secret_of(&self.text[..at], &self.text[at..end]) {
+        let end = self.word_end(at);
+        let (before, word) = (&self.text[..at], self.first_part(at, end));
+        let (place, part) = match secret_of(before, word) {
             Some(found) => found,
             // In `-p'VALUE'` the word continues after the quote.
             None if self.text[end..].starts_with(['"', '\'']) => {
-                let (place, part) =
-                    secret_of(&self.text[..at], &format!("{}x", &self.text[at..end]))?;
+                let (place, part) = secret_of(before, &format!("{word}x"))?;
                 (place == ValuePosition::Joined(end - at))
                     .then_some((ValuePosition::Joined(end - at + 1), part))?
             }
@@ -205,7 +246,7 @@ impl Scan<'_> {
 
     fn part_of_value(&mut self, start: usize, part: Part) -> Option<usize> {
         let end = self.value_end(start);
-        let from = start + secret_in(&self.text[start..end], part)?;
+        let from = start + secret_in(self.first_part(start, end), part)?;
         let secret = &self.text[from..];
         if is_reference(secret) || secret.starts_with(REDACTED) {
             return None;
@@ -215,7 +256,7 @@ impl Scan<'_> {
 
     /// Returns the end of a value: the closing quote, or a character that can not be part of a
     /// value.
-    fn value_end(&self, start: usize) -> usize {
+    fn value_end(&mut self, start: usize) -> usize {
         let rest = &self.text[start..];
         if let Some(quote) = self.text[..start].chars().next_back().filter(|c| "\"'".contains(*c)) {
             let line = &rest[..rest.floor_char_boundary(QUOTED)];
@@ -224,14 +265,14 @@ impl Scan<'_> {
                 return start + line[..end].trim_end_matches('\\').len();
             }
         }
-        start + word_length(rest)
+        self.word_end(start)
     }
 
     /// Hides the secret of `Authorization: SCHEME VALUE`, or of a value without a scheme.
     fn header(&mut self, start: usize) -> Option<usize> {
         let rest = &self.text[start..];
-        let first = word_length(rest);
-        let scheme = rest[..first].to_ascii_lowercase();
+        let first = self.word_end(start) - start;
+        let scheme = rest[..rest.floor_char_boundary(first.min(NAME))].to_ascii_lowercase();
         let gap = rest[first..].len() - rest[first..].trim_start_matches(' ').len();
         let next = start + first + gap;
         if gap > 0 && SCHEMES.contains(&scheme.as_str()) {
@@ -242,7 +283,7 @@ impl Scan<'_> {
             return self.hide(next, next + list.find(['\n', '\'']).unwrap_or(list.len()));
         }
         let end = self.value(start)?;
-        let second = word_length(&self.text[next..]);
+        let second = self.word_end(next) - next;
         let word = &self.text[next..next + second];
         // The scheme is unknown, so the word after it is hidden too, if it can be a secret.
         if gap > 0 && second > 0 && !word.starts_with('-') && !word.contains("://") {
@@ -254,9 +295,9 @@ impl Scan<'_> {
 
     /// Hides the password of `user:VALUE@` before a host.
     fn user_info(&mut self, start: usize) -> Option<usize> {
-        let rest = &self.text[start..];
         let over = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
-        let rest = &rest[..rest.find(over).unwrap_or(rest.len())];
+        let end = self.address.after(self.text, start, over);
+        let rest = &self.text[start..end];
         let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
         let colon = authority.find(':')?;
         let at = match authority.rfind('@') {
@@ -265,7 +306,8 @@ impl Scan<'_> {
             None => {
                 let port = &authority[colon + 1..];
                 let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-                rest.find('@').filter(|_| !is_port && !authority.starts_with('['))?
+                let at = self.at_sign.after(self.text, start, |c| c == '@');
+                (at < end && !is_port && !authority.starts_with('[')).then_some(at - start)?
             }
         };
         if colon + 1 >= at || is_reference(&authority[colon + 1..]) {
@@ -318,11 +360,6 @@ fn scheme_length(text: &str) -> Option<usize> {
         text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
     };
     ["bearer ", "basic "].iter().find(begins).map(|scheme| scheme.len())
-}
-
-/// Returns the length of a word, which ends at a character that can not be part of one.
-fn word_length(text: &str) -> usize {
-    text.find(|c: char| c.is_whitespace() || "\"'`,;&|<>(){}\\".contains(c)).unwrap_or(text.len())
 }
 
 /// Returns `true` if a value is a reference to a shell variable, whose value is not in the text.

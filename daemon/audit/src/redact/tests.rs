@@ -168,6 +168,30 @@ fn what_is_no_secret_stays() {
     }
 }
 
+/// Text in which each byte may begin a secret, and none does: were the rest of it searched each time,
+/// this would not end in minutes.
+#[test]
+fn a_long_text_is_searched_once() {
+    for part in ["=-", "=-ua", "=-p", "x://", "a:b://", "token=$", "authorization:$", "=--token=$x"]
+    {
+        let text = part.repeat((64 << 10) / part.len());
+        let hidden = redact(&format!("{text} --password hunter2")).into_owned();
+        assert!(!hidden.contains("hunter2"), "{part}");
+        assert!(hidden.len() > text.len(), "{part}: {}", hidden.len());
+    }
+}
+
+/// However long it is.
+#[test]
+fn all_of_a_secret_is_hidden() {
+    let secret = "s3cret".repeat(4_000);
+    for text in [format!("token={secret}"), format!("mysql -p{secret}"), format!("-u me:{secret}")]
+    {
+        let text = if text.starts_with("-u") { format!("curl {text}") } else { text };
+        assert!(!redact(&text).contains("s3cret"), "{}", &text[..20]);
+    }
+}
+
 #[test]
 fn names_are_taken_apart_into_words() {
     for name in ["password", "DB_PASSWORD", "dbPassword", "x-api-key", "aws.secret_access_key"] {
