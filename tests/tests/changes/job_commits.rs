@@ -196,7 +196,10 @@ fn its_processes_stand_still_while_it_is_reviewed_and_go_on_as_they_were() {
         steps.run("(exec -a $m-sleeps sleep 1000) &");
         steps.run("(exec -a $m-stopped sleep 1000) & stopped=$!");
         steps.run("until grep -q sleep /proc/$stopped/comm; do :; done; kill -STOP $stopped");
-        until("one is stopped", || states(&mark).contains(&'T'));
+        until("all have their names, and one is stopped", || {
+            let seen = states(&mark);
+            seen.len() >= 3 && seen.contains(&'T')
+        });
         steps.run("rm victim");
         let call = desk.sandbox.session.call("job_commit", json!({"job": steps.job}));
         let (result, questions) = desk.during(async { call.await.unwrap() }, async |question| {
