@@ -86,8 +86,11 @@ impl RunnerResources {
     }
 }
 
-/// The file mode mask of every program at its start, and of the runner when it commits.
+/// The file mode mask of every program at its start.
 const UMASK: Mode = Mode::from_raw_mode(0o022);
+
+/// The file mode mask of the runner when it commits: every mode is one that the program set.
+const COMMIT_UMASK: Mode = Mode::empty();
 
 /// The number of processes that are reaped before requests are looked at again.
 const MOST_REAPED: usize = 256;
@@ -273,7 +276,7 @@ impl Runner {
             }
             if let (Some(since), None) = (since, &running) {
                 // What is left of the program's mask must not become the commit's.
-                rustix::process::umask(UMASK);
+                rustix::process::umask(COMMIT_UMASK);
                 return Ok(ServeEnd::Ran(since));
             }
         }
@@ -285,7 +288,7 @@ impl Runner {
         match FrozenProcesses::freeze(self.tree) {
             Ok(frozen) => {
                 layers.remember_commits();
-                let umask = rustix::process::umask(UMASK);
+                let umask = rustix::process::umask(COMMIT_UMASK);
                 self.reply(&RunReply::Frozen(None))?;
                 Ok(Some(FrozenProgram { frozen, umask, pending: PendingInput::default() }))
             }

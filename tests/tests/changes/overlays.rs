@@ -11,6 +11,7 @@ use std::{
         fd::AsFd as _,
         unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
+    path::Path,
 };
 
 #[test]
@@ -112,8 +113,15 @@ fn a_directory_s_mode_that_was_changed_outside_is_not_changed_back() {
 /// The words for what a line does to a furnished workspace; it is committed, and what is then
 /// there is what the line does without a transaction, and undone.
 fn same_as_outside(line: &str) -> Vec<String> {
+    same_where(line, |_| {})
+}
+
+/// Like [`same_as_outside`], in workspaces that were changed first.
+fn same_where(line: &str, prepare: impl Fn(&Path)) -> Vec<String> {
     let (inside, outside) = (furnished(), furnished());
     let (at, beside) = (inside.workspace(), outside.workspace());
+    prepare(&at);
+    prepare(&beside);
     let before = picture(&at);
     let transaction = Transaction::new(&at).unwrap();
     let (status, output) = transaction.bash(line, &at);
@@ -184,6 +192,31 @@ fn what_is_committed_is_what_the_program_would_have_done_itself() {
     ];
     for (line, expected) in cases {
         assert_eq!(same_as_outside(line), *expected, "{line}");
+    }
+}
+
+/// As in a directory that a group shares.
+#[test]
+fn new_directories_inherit_the_set_gid_bit() {
+    let share = |at: &Path| {
+        for path in [at.to_owned(), at.join("dir")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o2775)).unwrap();
+        }
+        // Control: the file system has the bit, and hands it down.
+        let control = Mode::User.act(|| {
+            fs::create_dir(at.join("control")).unwrap();
+            let made = fs::metadata(at.join("control")).unwrap().mode();
+            fs::remove_dir(at.join("control")).unwrap();
+            made
+        });
+        assert_eq!(control & 0o7000, 0o2000);
+    };
+    for line in [
+        "mkdir -p m/n; echo x > m/n/f",
+        "umask 002; mkdir -p m/n; mkdir dir/m; echo x > dir/m/f",
+        "cp -r dir/sub copy",
+    ] {
+        same_where(line, share);
     }
 }
 

@@ -155,12 +155,17 @@ fn directory(
     name: &[u8],
     owner: Option<(u32, u32)>,
 ) -> Result<(), Errno> {
-    rustix::fs::mkdirat(&aside, name, Mode::RWXU)?;
+    let mode = part.seen.mode() | USABLE;
+    rustix::fs::mkdirat(&aside, name, Mode::from_raw_mode(mode))?;
     let from = content::open_directory(part.dir, part.name, part.seen)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let to = rustix::fs::openat(&aside, name, flags, Mode::empty())?;
     give_attributes(&from, &to, owner)?;
-    rustix::fs::fchmod(&to, Mode::from_raw_mode(part.seen.mode() | USABLE))
+    if EntryMetadata::from(&rustix::fs::fstat(&to)?).mode() == mode {
+        // It may have the set-gid bit of the directory it is in, which a change would remove.
+        return Ok(());
+    }
+    rustix::fs::fchmod(&to, Mode::from_raw_mode(mode))
 }
 
 /// Sets the modification time of an entry in the staging directory.
