@@ -1,6 +1,6 @@
 //! Finds secrets in text, by their form and by the names before them, in one pass. Pure: no I/O.
 //!
-//! This catches many secrets, but not all. A secret without a known form and without a starts name
+//! This catches many secrets, but not all. A secret that has no known form and no name before it
 //! stays in the text.
 
 use crate::{
@@ -38,7 +38,8 @@ const LISTED: &[&str] = &["digest", "oauth", "hawk", "hmac", "signature", "aws4-
 /// Most bytes of a quoted value.
 const QUOTED: usize = 1024;
 
-/// Most bytes of a word or value in which a secret is looked for. All of the secret is hidden.
+/// Most bytes of a word or value in which a secret is looked for. All of the secret is hidden, and
+/// all of the value if the secret may come later.
 const EXAMINED: usize = 1024;
 
 /// Returns the text with [`REDACTED`] in place of each secret.
@@ -97,6 +98,7 @@ struct Scan<'a> {
     word: NextEnd,
     address: NextEnd,
     at_sign: NextEnd,
+    separator: NextEnd,
 }
 
 /// The next character of a kind. It is remembered, so that text in which every byte may begin a
@@ -120,8 +122,8 @@ impl NextEnd {
 
 impl<'a> Scan<'a> {
     fn new(text: &'a str) -> Self {
-        let (word, address, at_sign) = Default::default();
-        Self { text, out: String::new(), copied: 0, word, address, at_sign }
+        let (word, address, at_sign, separator) = Default::default();
+        Self { text, out: String::new(), copied: 0, word, address, at_sign, separator }
     }
 
     /// Returns the part of a word or value in which a secret is looked for.
@@ -246,7 +248,16 @@ impl<'a> Scan<'a> {
 
     fn part_of_value(&mut self, start: usize, part: Part) -> Option<usize> {
         let end = self.value_end(start);
-        let from = start + secret_in(self.first_part(start, end), part)?;
+        let first = self.first_part(start, end);
+        let from = match secret_in(first, part) {
+            Some(offset) => start + offset,
+            None => {
+                let rest = start + first.len();
+                let separator = self.separator.after(self.text, rest, |c| ":%".contains(c));
+                // The secret is in the part that is not examined, if there is one.
+                (separator < end).then_some(start)?
+            }
+        };
         let secret = &self.text[from..];
         if is_reference(secret) || secret.starts_with(REDACTED) {
             return None;

@@ -192,6 +192,17 @@ fn all_of_a_secret_is_hidden() {
     }
 }
 
+/// The separator before it may be anywhere in a value.
+#[test]
+fn a_value_that_may_end_in_a_secret_is_hidden() {
+    let user = "u".repeat(EXAMINED);
+    let found = redact(&format!("curl -u {user}:hunter2 https://host.example")).into_owned();
+    assert_eq!(found, "curl -u [redacted] https://host.example");
+    // Control: with a shorter name only the secret is.
+    let found = redact("curl -u user:hunter2 https://host.example").into_owned();
+    assert_eq!(found, "curl -u user:[redacted] https://host.example");
+}
+
 #[test]
 fn names_are_taken_apart_into_words() {
     for name in ["password", "DB_PASSWORD", "dbPassword", "x-api-key", "aws.secret_access_key"] {
