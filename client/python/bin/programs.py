@@ -29,3 +29,5 @@ class Programs(BuildHookInterface[Any]):
         build_data["tag"] = f"py3-none-{os.environ['PALISADE_PLATFORM']}"
         for name in PROGRAMS:
             build_data["force_include"][str(built / name)] = f"palisade_bin/bin/{name}"
+        licenses = "THIRD-PARTY-LICENSES"
+        build_data["force_include"][str(built / licenses)] = f"palisade_bin/{licenses}"

@@ -38,7 +38,12 @@ class Commands(place.Test):
             # The directory is kept between calls of `bash`, as in a shell.
             self.assertEqual((await session.bash("pwd")).check().stdout, "/\n")
             self.assertIn("<pre", result._repr_html_())
+            self.assertTrue(
+                repr(result).startswith("<Result tool='bash' success=False exit_code=3 error='command")
+            )
             self.assertEqual((await session.bash(["printf", "%s", "<b>"])).output, "<b>")
+            long = await session.bash("printf '%0100d' 0")
+            self.assertTrue(repr(long).endswith(f" output='{'0' * 60}'...>"), repr(long))
 
     async def test_output_streams_while_the_command_runs(self) -> None:
         async with self.opening() as session:

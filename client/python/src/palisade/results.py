@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import signal as signals
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from . import decode
@@ -13,6 +13,8 @@ from .errors import ProtocolError, RemoteError, remote_error
 
 #: The number of denials that a model or a person is told of.
 _MAX_DENIALS = 5
+#: The number of characters of output in `repr(result)`.
+_SHOWN_OUTPUT = 60
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Checkpoint:
         return cls(**{key: decode.member(fields, key, str) for key in cls.__annotations__})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The outcome of a call, whatever happened. It prints as a model should read it."""
 
@@ -157,7 +159,7 @@ class Result:
     denials: tuple[Denial, ...]
     checkpoint: Checkpoint | None
     #: What was enforced, as read back from the kernel.
-    receipt: Mapping[str, Any] = field(repr=False)
+    receipt: Mapping[str, Any]
 
     @classmethod
     def from_wire(
@@ -227,6 +229,15 @@ class Result:
         if output and notes and not output.endswith("\n"):
             output += "\n"
         return output + "\n".join(notes)
+
+    def __repr__(self) -> str:
+        """One line for a prompt or a log: the outcome, and how the output begins."""
+        facts = [f"tool={self.tool!r}", f"success={self.success}"]
+        facts += [] if self.exit_code is None else [f"exit_code={self.exit_code}"]
+        facts += [] if self.error is None else [f"error={self.error.code!r}"]
+        output = self.output[:_SHOWN_OUTPUT]
+        cut = "..." if len(output) < len(self.output) else ""
+        return f"<Result {' '.join(facts)} output={output!r}{cut}>"
 
     def _notes(self) -> list[str]:
         notes = []
