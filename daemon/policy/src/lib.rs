@@ -81,7 +81,7 @@ pub use planning::{Scene, error::PlanError};
 pub use presets::{PRESETS, Preset, PresetHost, PresetSettings, preset_profile};
 pub use profile::{Profile, User};
 pub use samples::Samples;
-pub use set::{DEFAULT, ProfileSet, builtin};
+pub use set::{DEFAULT, InvalidProfile, ProfileSet, builtin};
 pub use size::Size;
 pub use source::{Origin, Owner, Source};
 pub use syscalls::{SyscallEntry, SyscallError, SyscallList};

@@ -5,7 +5,10 @@ use crate::{
     written::ProfileText,
 };
 use palisade_protocol::ToolName;
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 /// The profile of a session that does not name one.
 pub const DEFAULT: &str = "workspace";
@@ -40,7 +43,7 @@ const BUILTIN: [Source<'static>; 8] = [
 ];
 
 static BUILTINS: LazyLock<Result<ProfileSet, ProfileError>> =
-    LazyLock::new(|| ProfileSet::default().with(BUILTIN));
+    LazyLock::new(|| ProfileSet::default().with(BUILTIN, &mut all_or_nothing));
 
 /// Parsed profiles that are not resolved yet, by name.
 type ParsedFiles<'a> = BTreeMap<&'a str, (Document<'a>, ProfileText)>;
@@ -49,6 +52,22 @@ type ParsedFiles<'a> = BTreeMap<&'a str, (Document<'a>, ProfileText)>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileSet {
     profiles: BTreeMap<String, Profile>,
+}
+
+/// A profile that is left out of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidProfile {
+    /// Its name.
+    pub name: String,
+    /// The error in it, or in one that it needs.
+    pub error: ProfileError,
+}
+
+/// Is called with each invalid profile. An error ends the loading of all.
+type OnInvalid<'f> = &'f mut dyn FnMut(InvalidProfile) -> Result<(), ProfileError>;
+
+fn all_or_nothing(invalid: InvalidProfile) -> Result<(), ProfileError> {
+    Err(invalid.error)
 }
 
 impl Profile {
@@ -72,7 +91,23 @@ impl ProfileSet {
     /// # Errors
     /// If one of the given texts is not a valid profile, or its name is already used.
     pub fn new<'a>(given: impl IntoIterator<Item = Source<'a>>) -> Result<Self, ProfileError> {
-        BUILTINS.clone()?.with(given)
+        BUILTINS.clone()?.with(given, &mut all_or_nothing)
+    }
+
+    /// Makes a set like [`ProfileSet::new`], but leaves invalid profiles out, and those that need
+    /// them. Returns these too.
+    ///
+    /// # Errors
+    /// If a built-in profile is invalid.
+    pub fn valid<'a>(
+        given: impl IntoIterator<Item = Source<'a>>,
+    ) -> Result<(Self, Vec<InvalidProfile>), ProfileError> {
+        let mut left_out = Vec::new();
+        let set = BUILTINS.clone()?.with(given, &mut |invalid| {
+            left_out.push(invalid);
+            Ok(())
+        })?;
+        Ok((set, left_out))
     }
 
     /// Makes a set of one profile, and of the profiles that it extends or is observed under. No
@@ -112,63 +147,111 @@ impl ProfileSet {
             files.insert(source.name, (document, written));
         }
         let others = given.iter().copied().chain(BUILTIN.iter().map(|source| source.name));
-        Ok(Self::default().resolve(files, &others.collect::<Vec<_>>())?)
+        let others = others.collect::<Vec<_>>();
+        Ok(Self::default().resolve(files, &others, BTreeSet::new(), &mut all_or_nothing)?)
     }
 
-    fn with<'a>(self, given: impl IntoIterator<Item = Source<'a>>) -> Result<Self, ProfileError> {
-        let mut files = ParsedFiles::new();
-        for source in given {
-            let parsed = parse(source)?;
-            let taken = self.profiles.contains_key(source.name);
-            if files.insert(source.name, parsed).is_some() || taken {
-                return Err(ProfileError::Duplicate(source.name.to_owned()));
-            }
-        }
-        self.resolve(files, &[])
-    }
-
-    /// Adds parsed profiles, parents first. `others` are more names that a message may suggest.
-    fn resolve(
-        mut self,
-        mut files: ParsedFiles<'_>,
-        others: &[&str],
+    fn with<'a>(
+        self,
+        given: impl IntoIterator<Item = Source<'a>>,
+        on_invalid: OnInvalid<'_>,
     ) -> Result<Self, ProfileError> {
-        while let Some(name) = self.next(&files, others)? {
-            let Some((document, written)) = files.remove(name) else { break };
-            let parents: Vec<_> = written
-                .parents()
-                .iter()
-                .filter_map(|parent| self.profiles.get(parent))
-                // A profile extends what another one says, and not what is enforced while that one
-                // is observed.
-                .map(|profile| &profile.as_written().settings)
-                .collect();
-            let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
-            let settings = resolve(&document, written, &parents)?;
-            let mut profile = Profile::new(document.source(), settings)?;
-            // The tests of built-in profiles always give the same results, which a test of this crate
-            // checks.
-            if document.source().owner != Owner::Builtin {
-                examples::check(&profile)?;
-            }
-            if let Some(under) = under {
-                if under.observed_under().is_some() {
-                    let why = format!("{:?} is itself only observed", under.name());
-                    return Err(document.wrong("observe", why, "name one that is enforced"));
+        let mut files = ParsedFiles::new();
+        let (mut names, mut left_out) = (BTreeSet::new(), BTreeSet::new());
+        for source in given {
+            let name = source.name;
+            let parsed = match names.insert(name) && !self.profiles.contains_key(name) {
+                true => parse(source),
+                // None of several files with one name is preferred.
+                false => Err(ProfileError::Duplicate(name.to_owned())),
+            };
+            match parsed {
+                Ok(parsed) => {
+                    files.insert(name, parsed);
                 }
-                profile = profile.observed(&under)?;
+                Err(error) => {
+                    files.remove(name);
+                    left_out.insert(name);
+                    on_invalid(InvalidProfile { name: name.to_owned(), error })?;
+                }
             }
-            self.profiles.insert(name.to_owned(), profile);
         }
-        Ok(self)
+        self.resolve(files, &[], left_out, on_invalid)
     }
 
-    /// Returns a file all of whose parents are loaded; `None` if no file is left.
+    /// Adds parsed profiles, parents first. `others` are more names that a message may suggest, and
+    /// `left_out` those of invalid profiles.
+    fn resolve<'a>(
+        mut self,
+        mut files: ParsedFiles<'a>,
+        others: &[&str],
+        mut left_out: BTreeSet<&'a str>,
+        on_invalid: OnInvalid<'_>,
+    ) -> Result<Self, ProfileError> {
+        loop {
+            let (name, resolved) = match self.next(&files, others, &left_out) {
+                Ok(None) => return Ok(self),
+                Ok(Some(name)) => match files.remove(name) {
+                    Some((document, written)) => (name, self.profile(&document, written)),
+                    None => return Ok(self),
+                },
+                Err((name, error)) => {
+                    files.remove(name);
+                    (name, Err(error))
+                }
+            };
+            match resolved {
+                Ok(profile) => {
+                    self.profiles.insert(name.to_owned(), profile);
+                }
+                Err(error) => {
+                    left_out.insert(name);
+                    on_invalid(InvalidProfile { name: name.to_owned(), error })?;
+                }
+            }
+        }
+    }
+
+    /// Makes a profile of a file all of whose parents are in the set.
+    fn profile(
+        &self,
+        document: &Document<'_>,
+        written: ProfileText,
+    ) -> Result<Profile, ProfileError> {
+        let parents: Vec<_> = written
+            .parents()
+            .iter()
+            .filter_map(|parent| self.profiles.get(parent))
+            // A profile extends what another one says, and not what is enforced while that one is
+            // observed.
+            .map(|profile| &profile.as_written().settings)
+            .collect();
+        let under = written.under().and_then(|under| self.profiles.get(under)).cloned();
+        let settings = resolve(document, written, &parents)?;
+        let profile = Profile::new(document.source(), settings)?;
+        // The tests of built-in profiles always give the same results, which a test of this crate
+        // checks.
+        if document.source().owner != Owner::Builtin {
+            examples::check(&profile)?;
+        }
+        match under {
+            Some(under) if under.observed_under().is_some() => {
+                let why = format!("{:?} is itself only observed", under.name());
+                Err(document.wrong("observe", why, "name one that is enforced"))
+            }
+            Some(under) => profile.observed(&under),
+            None => Ok(profile),
+        }
+    }
+
+    /// Returns a file all of whose parents are loaded; `None` if no file is left. An error is that
+    /// of the file it names.
     fn next<'a>(
         &self,
         files: &ParsedFiles<'a>,
         others: &[&str],
-    ) -> Result<Option<&'a str>, ProfileError> {
+        left_out: &BTreeSet<&'a str>,
+    ) -> Result<Option<&'a str>, (&'a str, ProfileError)> {
         let mut waits = None;
         for (name, (document, written)) in files {
             let extends = written.parents().iter().map(|parent| ("extends", parent));
@@ -179,7 +262,11 @@ impl ProfileSet {
                 "extends" => written.extends.as_ref().map(|extends| extends.span().start),
                 _ => written.observe.as_ref().map(|under| under.span().start),
             };
-            let wrong = |why, hint| document.wrong_at(at.unwrap_or(0), key, why, hint);
+            let wrong = |why, hint| (*name, document.wrong_at(at.unwrap_or(0), key, why, hint));
+            if left_out.contains(parent.as_str()) {
+                let hint = "correct that one first".to_owned();
+                return Err(wrong(format!("the profile {parent:?} is invalid"), hint));
+            }
             if !files.contains_key(parent.as_str()) {
                 let is_new = |other: &&str| {
                     !self.profiles.contains_key(*other) && !files.contains_key(*other)
@@ -238,6 +325,52 @@ fn parse(source: Source<'_>) -> Result<(Document<'_>, ProfileText), ProfileError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_invalid_profile_is_left_out_with_those_that_need_it() {
+        let valid = "version = 1\ndescription = \"x\"\n";
+        let child = |parent: &str| format!("{valid}extends = \"{parent}\"\n");
+        let texts = [
+            ("good", child("readonly")),
+            ("unknown-key", format!("{valid}nonsense = 1\n")),
+            ("failing-test", format!("{valid}tests = [\"write /usr: allowed\"]\n")),
+            ("child", child("unknown-key")),
+            ("grandchild", child("child")),
+            ("turn", child("return")),
+            ("return", child("turn")),
+            ("twice", child("readonly")),
+            ("twice", child("readonly")),
+            ("workspace", child("readonly")),
+            ("orphan", child("missing")),
+        ];
+        let sources: Vec<_> = texts.iter().map(|(name, text)| source(name, text)).collect();
+        let (set, invalid) = ProfileSet::valid(sources.iter().copied()).unwrap();
+        let own: Vec<_> = set.names().filter(|name| !is_builtin(name)).collect();
+        assert_eq!(own, ["good"]);
+        // A built-in profile stays what it is.
+        assert_eq!(set.get("workspace"), ProfileSet::new([]).unwrap().get("workspace"));
+        let mut told: Vec<_> = invalid.iter().map(|one| one.name.as_str()).collect();
+        told.sort_unstable();
+        let expected = texts.iter().map(|(name, _)| *name).filter(|name| *name != "good");
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort_unstable();
+        expected.dedup();
+        assert_eq!(told, expected);
+        let why =
+            |name: &str| invalid.iter().find(|one| one.name == name).unwrap().error.to_string();
+        assert!(
+            why("child").contains("the profile \"unknown-key\" is invalid"),
+            "{}",
+            why("child")
+        );
+        assert!(why("grandchild").contains("the profile \"child\" is invalid"));
+        // All of them or none: the strict form refuses the same.
+        assert!(ProfileSet::new(sources).is_err());
+    }
+
+    fn is_builtin(name: &str) -> bool {
+        BUILTIN.iter().any(|source| source.name == name)
+    }
 
     fn source<'a>(name: &'a str, text: &'a str) -> Source<'a> {
         Source { name, file: "test.toml", text, owner: Owner::Other }

@@ -1,7 +1,7 @@
 //! A reload: all of the configuration takes effect or none of it, what is open keeps what it began
 //! with, and the service manager is told how it went.
 
-use palisade_client::{Error, Open};
+use palisade_client::{Error, ErrorCode, Open};
 use palisade_tests::{Daemon, Mode, Sandbox, World, profile_with};
 use rustix::process::Signal;
 use std::{
@@ -21,7 +21,13 @@ struct Managed {
 
 impl Managed {
     fn new(mode: Mode) -> Self {
+        Self::with_profiles(mode, &[])
+    }
+
+    /// With more profiles.
+    fn with_profiles(mode: Mode, profiles: &[(&str, &str)]) -> Self {
         let world = World::new(mode);
+        profiles.iter().for_each(|(name, text)| world.add_profile(name, text));
         let beside = |name: &str| world.outside().with_file_name(name);
         let (log, notify) = (beside("log"), beside("notify.sock"));
         world.configure("log = \"info\"\n");
@@ -99,6 +105,44 @@ fn what_is_new_is_for_new_sessions_and_open_ones_keep_their_own() {
         fs::remove_file(managed.world.profiles().join("added.toml")).unwrap();
         managed.reload();
         assert!(managed.open("added").is_err());
+    }
+}
+
+#[test]
+fn an_invalid_profile_breaks_only_itself_at_the_start() {
+    for mode in Mode::all() {
+        let child = "version = 1\ndescription = \"x\"\nextends = \"bad\"\n";
+        let managed = Managed::with_profiles(mode, &[("bad", "nonsense = 1\n"), ("child", child)]);
+        let bad = managed.world.profiles().join("bad.toml");
+        let expected = format!("{}:1:1: nonsense: unknown key; ", bad.display());
+        for (name, expected) in
+            [("bad", expected.as_str()), ("child", "the profile \"bad\" is invalid")]
+        {
+            match managed.open(name) {
+                Err(Error::Remote(error)) => {
+                    assert_eq!(error.code, ErrorCode::ProfileNotFound, "{error}");
+                    assert!(error.message.contains(expected), "{error}");
+                    assert!(error.hint.contains("available: ") && error.hint.contains("mine"));
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        let status = managed.hears(|state| state.starts_with("STATUS="));
+        assert!(status.starts_with("STATUS=invalid profiles (bad, child), "), "{status}");
+        assert!(managed.logged().contains(&expected), "{}", managed.logged());
+        // All others work.
+        assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "1\n");
+        // A reload takes effect as a whole.
+        managed.world.add_profile("mine", &mine(2));
+        managed.reload();
+        managed.hears(|state| state.starts_with("STATUS=NOT RELOADED"));
+        assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "1\n");
+        managed.world.add_profile("bad", &mine(3));
+        managed.reload();
+        assert_eq!(managed.open("mine").expect("a session").ok("echo $VERSION"), "2\n");
+        assert_eq!(managed.open("child").expect("a session").ok("echo $VERSION"), "3\n");
+        let status = managed.hears(|state| state.starts_with("STATUS="));
+        assert!(status.starts_with("STATUS=sessions "), "{status}");
     }
 }
 

@@ -17,6 +17,8 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct LiveSettings {
     pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
+    /// The names of invalid profiles, which no session can have, and the error in each.
+    pub(crate) invalid: BTreeMap<String, String>,
     pub(crate) own: DaemonPaths,
     /// The time that running calls may take to finish when the daemon stops.
     pub(crate) drain: Duration,

@@ -95,7 +95,7 @@ impl Reloader {
         let (options, by, reach) = (self.options.clone(), self.by, self.reach.clone());
         let read = move || {
             let settings = Settings::resolve(options, by, &reach)?;
-            let live = settings.live(&settings.profiles.load(&reach)?, &reach);
+            let live = settings.live(&settings.profiles.load(&reach)?.require_all()?, &reach);
             Ok::<_, SettingsError>((settings, live))
         };
         let (settings, live) = tokio::task::spawn_blocking(read).await??;

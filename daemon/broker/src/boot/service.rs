@@ -34,6 +34,10 @@ fn line(server: &Server) -> String {
     if let Some(why) = server.telemetry.audit.retention_fault() {
         line = format!("the audit log's retention fails ({why}); {line}");
     }
+    let invalid = server.live().invalid.keys().cloned().collect::<Vec<_>>().join(", ");
+    if !invalid.is_empty() {
+        line = format!("invalid profiles ({invalid}), which no session can have; {line}");
+    }
     match server.service_status.not_reloaded() {
         Some(why) => format!("NOT RELOADED, the old configuration is in force: {why}; {line}"),
         None => line,

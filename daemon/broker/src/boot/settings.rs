@@ -37,7 +37,7 @@ mod started;
 
 pub(crate) use endpoints::{ClientEndpoint, OperatorEndpoint, ReportTargets};
 pub use error::SettingsError;
-pub(crate) use profiles::ProfilePlaces;
+pub(crate) use profiles::{LoadedProfiles, ProfilePlaces};
 pub(crate) use started::StartedBy;
 
 /// The default time, in milliseconds, that running calls may take to finish when the daemon stops.
@@ -287,12 +287,14 @@ impl Settings {
     }
 
     /// Returns the settings that a reload replaces.
-    pub(crate) fn live(&self, profiles: &ProfileSet, reach: &OpenDirectories) -> LiveSettings {
-        let live = LiveSettings::new(profiles, self.own(reach));
+    pub(crate) fn live(&self, profiles: &LoadedProfiles, reach: &OpenDirectories) -> LiveSettings {
+        let live = LiveSettings::new(&profiles.set, self.own(reach));
+        let invalid = profiles.invalid.iter();
+        let invalid = invalid.map(|one| (one.name.clone(), one.error.to_string())).collect();
         let (drain, quotas, identity) = (self.drain, self.quotas, self.identity);
         let (roles, allow_host) = (self.roles.clone(), self.allow_host.clone());
         let allow_publish = self.allow_publish.clone();
-        LiveSettings { drain, roles, quotas, identity, allow_host, allow_publish, ..live }
+        LiveSettings { invalid, drain, roles, quotas, identity, allow_host, allow_publish, ..live }
     }
 
     /// Opens the directories that a reload reads, before the right to enter them is given up.

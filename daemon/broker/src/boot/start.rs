@@ -18,8 +18,8 @@ use crate::{
         reload::{Filter, Reloader},
         service,
         settings::{
-            ClientEndpoint, CredentialDirectory, OperatorEndpoint, ReportTargets, Settings,
-            StartedBy,
+            ClientEndpoint, CredentialDirectory, LoadedProfiles, OperatorEndpoint, ReportTargets,
+            Settings, StartedBy,
         },
         state,
     },
@@ -46,7 +46,7 @@ use crate::{
 };
 use kept::StateStores;
 use launcher::LauncherFrom;
-use palisade_policy::ProfileSet;
+use palisade_policy::InvalidProfile;
 use palisade_programs::{Program, Search};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockets::{OtherSockets, ServiceSocket};
@@ -125,11 +125,14 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
         print!("{}", settings.effective.text());
         return Ok(None);
     }
-    if let (true, Some(profiles)) = (check, &profiles) {
-        check_places(&settings)?;
-        print!("{}", settings.describe(profiles));
-        return Ok(None);
-    }
+    let profiles = match profiles {
+        Some(profiles) if check => {
+            check_places(&settings)?;
+            print!("{}", settings.describe(&profiles.require_all()?.set));
+            return Ok(None);
+        }
+        profiles => profiles,
+    };
     let filter = log_to_stderr(&settings);
     let (entrance, beside) = sockets::open(&settings)?;
     settings.lingers_in = entrance.lingering_directory().or(settings.lingers_in);
@@ -145,7 +148,7 @@ fn prepare_to_serve(options: Options) -> Result<Option<StartedDaemon>, StartErro
 fn prepare(
     settings: Settings,
     (clients, operators): (&ServiceSocket, Option<&ServiceSocket>),
-    profiles: Option<ProfileSet>,
+    profiles: Option<LoadedProfiles>,
     mut reach: OpenDirectories,
 ) -> Result<PreparedDaemon, StartError> {
     let operated_by = match (operators, settings.account) {
@@ -178,6 +181,9 @@ fn prepare(
             Err(error) => return Err(launcher.abandon(error.into())),
         },
     };
+    for InvalidProfile { name, error } in &profiles.invalid {
+        tracing::error!(profile = name, %error, "the profile is invalid, so no session can have it");
+    }
     let live = settings.live(&profiles, &reach);
     let (analyst, egress, proofs) = programs(&settings)?;
     raise_descriptors();

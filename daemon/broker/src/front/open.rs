@@ -30,7 +30,11 @@ pub(crate) async fn open(
     let live = server.live();
     let Some(profile) = live.profiles.get(name) else {
         let known = live.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
-        return Err(SessionError::NoProfile { name: name.to_owned(), known });
+        let name = name.to_owned();
+        return Err(match live.invalid.get(&name) {
+            Some(why) => SessionError::InvalidProfile { name, why: why.clone(), known },
+            None => SessionError::NoProfile { name, known },
+        });
     };
     let peer = who.peer;
     if !profile.admits(User { uid: peer.uid, gid: peer.gid, unit: who.unit() }) {

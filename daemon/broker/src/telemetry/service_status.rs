@@ -35,6 +35,8 @@ impl ServiceStatus {
 
     /// Sends the status line to the service manager, if it changed.
     pub(crate) fn send(&self, line: String) {
+        // After a line break the service manager would read another notification.
+        let line = line.replace('\n', "; ");
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         if *sent != line && mention(&NotifyState::Status(&line)) == NotifyResult::Yes {
             *sent = line;

@@ -28,6 +28,9 @@ pub enum SettingsError {
     /// A profile is invalid; the error names its file.
     #[error(transparent)]
     Profiles(#[from] ProfileError),
+    /// Profiles are invalid; the text names the file and line of each error.
+    #[error("{0}")]
+    Invalid(String),
     /// The user to run as can not be used.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),

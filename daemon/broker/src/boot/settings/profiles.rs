@@ -6,7 +6,7 @@ use crate::{
     base::reach::{self, OpenDirectories},
     boot::{config::Offered, ownership},
 };
-use palisade_policy::{Owner, ProfileSet, Source};
+use palisade_policy::{InvalidProfile, Owner, ProfileSet, Source};
 use std::{
     cell::OnceCell,
     fs, io,
@@ -20,7 +20,7 @@ pub(crate) struct ProfilePlaces {
     pub(super) given: Vec<PathBuf>,
     pub(super) usual: Option<PathBuf>,
     /// The only profile to load, with those that it extends or is observed under; other files are
-    /// not opened. `None`: all of them, and an error in any of them is an error of the start.
+    /// not opened. `None`: all of them.
     pub(super) only: Option<String>,
     pub(super) by: StartedBy,
     pub(super) offered: Vec<Offered>,
@@ -52,20 +52,40 @@ impl ProfileFile {
     }
 }
 
+/// The profiles that sessions can have, and those that are invalid.
+#[derive(Debug)]
+pub(crate) struct LoadedProfiles {
+    pub(crate) set: ProfileSet,
+    pub(crate) invalid: Vec<InvalidProfile>,
+}
+
+impl LoadedProfiles {
+    /// Returns an error that names all errors if a profile is invalid.
+    pub(crate) fn require_all(self) -> Result<Self, SettingsError> {
+        if self.invalid.is_empty() {
+            return Ok(self);
+        }
+        let errors = self.invalid.into_iter().map(|invalid| invalid.error.to_string());
+        Err(SettingsError::Invalid(errors.collect::<Vec<_>>().join("\n")))
+    }
+}
+
 impl ProfilePlaces {
-    /// Loads the profiles. Directories in `reach` are read through their descriptors where their
-    /// paths are closed.
-    pub(crate) fn load(&self, reach: &OpenDirectories) -> Result<ProfileSet, SettingsError> {
+    /// Loads the profiles. An invalid one is left out; one that another user could change, or that
+    /// can not be read, is an error. Directories in `reach` are read through their descriptors
+    /// where their paths are closed.
+    pub(crate) fn load(&self, reach: &OpenDirectories) -> Result<LoadedProfiles, SettingsError> {
         let files = self.files(reach)?;
         if let Some(name) = &self.only {
             let set = self.offer(self.load_only(name, &files, reach)?);
             if set.get(name).is_some() {
-                return Ok(set);
+                return Ok(LoadedProfiles { set, invalid: Vec::new() });
             }
             // There is no such profile. Whoever asks for it is told which there are.
         }
         let sources = files.iter().map(|file| file.source(self.by, reach));
-        Ok(self.offer(ProfileSet::new(sources.collect::<Result<Vec<_>, _>>()?)?))
+        let (set, invalid) = ProfileSet::valid(sources.collect::<Result<Vec<_>, _>>()?)?;
+        Ok(LoadedProfiles { set: self.offer(set), invalid })
     }
 
     /// Loads one profile and those that it needs; nothing if there is none of this name.
@@ -142,7 +162,7 @@ mod tests {
             by: StartedBy::Root,
             offered: offered.to_vec(),
         };
-        places.load(&OpenDirectories::default())
+        Ok(places.load(&OpenDirectories::default())?.require_all()?.set)
     }
 
     #[test]
@@ -164,6 +184,28 @@ mod tests {
         let error = load(directory.path(), None, &[]).unwrap_err().to_string();
         let expected = format!("{}:2:1: nonsense: unknown key; ", path.display());
         assert!(error.starts_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn an_invalid_profile_is_left_out_unless_all_are_required() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        write("good.toml", "version = 1\ndescription = \"x\"\nextends = \"readonly\"\n");
+        write("one.toml", "nonsense = 1\n");
+        write("two.toml", "version = 2\n");
+        let places = ProfilePlaces {
+            given: vec![directory.path().to_owned()],
+            usual: None,
+            only: None,
+            by: StartedBy::Root,
+            offered: Vec::new(),
+        };
+        let loaded = places.load(&OpenDirectories::default()).unwrap();
+        assert!(loaded.set.get("good").is_some() && loaded.set.get("one").is_none());
+        let error = loaded.require_all().unwrap_err().to_string();
+        let files: Vec<_> = error.lines().map(|line| line.split(':').next().unwrap()).collect();
+        let at = |name: &str| directory.path().join(name).display().to_string();
+        assert_eq!(files, [at("one.toml"), at("two.toml")], "{error}");
     }
 
     #[test]

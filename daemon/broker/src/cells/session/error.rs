@@ -19,6 +19,8 @@ use std::io;
 pub(crate) enum SessionError {
     #[error("there is no profile {name:?}")]
     NoProfile { name: String, known: String },
+    #[error("the profile {name:?} is invalid: {why}")]
+    InvalidProfile { name: String, why: String, known: String },
     #[error("the profile {name:?} is not available to this user ({who})")]
     NotForYou { name: String, who: String },
     #[error(transparent)]
@@ -69,6 +71,12 @@ impl From<SessionError> for WireError {
             SessionError::NoProfile { known, .. } => {
                 (ErrorCode::ProfileNotFound, format!("available profiles: {known}"))
             }
+            SessionError::InvalidProfile { known, .. } => (
+                ErrorCode::ProfileNotFound,
+                format!(
+                    "correct it and reload the daemon, or choose another profile; available: {known}"
+                ),
+            ),
             SessionError::NotForYou { .. } => (
                 ErrorCode::Denied,
                 "choose another profile, or ask an operator to add you to its [who]".into(),
