@@ -2,13 +2,18 @@
 //! every program, whichever way it goes and however it runs, whatever the host does meanwhile.
 
 use palisade_protocol::{Ask, CallResult, ErrorCode};
-use palisade_tests::{Desk, Mode, World, tree};
+use palisade_tests::{
+    Desk, Mode, World,
+    processes::{self, Process},
+    rooms::awaited,
+    tree,
+};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     fs,
     os::unix::fs::symlink,
     path::Path,
-    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -189,26 +194,34 @@ fn what_is_protected_is_as_it_was_and_the_refusal_says_why() {
 fn what_the_host_puts_there_meanwhile_is_hidden_as_well() {
     for mode in Mode::all() {
         let desk = desk(mode, "ask = \"never\"");
-        let line = "touch /tmp/x; until [ -e go ]; do sleep 0.02; ls -A > /dev/null; done; \
-                    cat .env sub/key.pem other/.env; echo end";
-        // While a command runs, files are renamed over those that are hidden.
-        let result = std::thread::scope(|scope| {
-            let swapping = scope.spawn(|| {
-                sleep(Duration::from_millis(300));
-                for hidden in [".env", "sub/key.pem"] {
-                    desk.file("fresh", "fresh secret\n");
-                    fs::rename(desk.path("fresh"), desk.path(hidden)).unwrap();
-                }
-                fs::remove_file(desk.path(".env")).unwrap();
-                desk.file(".env", "another secret\n");
+        for before in ["", "touch made; "] {
+            let mark = processes::mark();
+            let line = format!(
+                "{before}(exec -a {mark} sleep 600); cat .env sub/key.pem other/.env; echo end"
+            );
+            // While the command runs, files are renamed over those that are hidden.
+            let result = std::thread::scope(|scope| {
+                let swapping = scope.spawn(|| {
+                    let sleeping = format!("{mark} 600");
+                    let is_sleeping = |process: &Process| process.command == sleeping;
+                    let sleeper = awaited("the command runs", || {
+                        processes::marked(&mark).into_iter().find(is_sleeping)
+                    });
+                    for hidden in [".env", "sub/key.pem"] {
+                        desk.file("fresh", "fresh secret\n");
+                        fs::rename(desk.path("fresh"), desk.path(hidden)).unwrap();
+                    }
+                    fs::remove_file(desk.path(".env")).unwrap();
+                    desk.file(".env", "another secret\n");
+                    // Now it goes on.
+                    kill_process(Pid::from_raw(sleeper.pid).unwrap(), Signal::KILL).unwrap();
+                });
+                let result = desk.sandbox.bash(&line);
+                swapping.join().unwrap();
+                result
             });
-            let script =
-                line.replace("until [ -e go ]; do sleep 0.02; ls -A > /dev/null; done", "sleep 1");
-            let result = desk.sandbox.bash(&script);
-            swapping.join().unwrap();
-            result
-        });
-        assert_eq!(result.stdout, "end\n", "{mode:?}: {result:?}");
+            assert_eq!(result.stdout, "end\n", "{mode:?}: {result:?}");
+        }
         assert_eq!(desk.text("sub/key.pem").as_deref(), Some("fresh secret\n"));
         // A file that is made later is hidden from the next command, wherever it is.
         desk.file("later/deep/new.pem", "secret\n");

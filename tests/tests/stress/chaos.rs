@@ -56,8 +56,16 @@ fn find(room: Room, broker: i32) -> Option<i32> {
     }
 }
 
-/// Kills or stops a room after a while; says which pid the launcher had, if it was seen.
-fn strike(room: Room, fate: Fate, broker: i32, wait: Duration) -> Option<i32> {
+/// The outcome of an attempt to strike a room.
+struct Strike {
+    /// The pid of the launcher, if it was seen.
+    launcher: Option<i32>,
+    /// `false` if the room was never there, or had ended by itself.
+    hit: bool,
+}
+
+/// Kills or stops a room after a while.
+fn strike(room: Room, fate: Fate, broker: i32, wait: Duration) -> Strike {
     std::thread::sleep(wait);
     let mut launcher = find(Room::InnerLauncher, broker);
     // Before it is there, the moment of its coming is as good as any.
@@ -65,20 +73,21 @@ fn strike(room: Room, fate: Fate, broker: i32, wait: Duration) -> Option<i32> {
         launcher = launcher.or_else(|| find(Room::InnerLauncher, broker));
         if let Some(pid) = find(room, broker) {
             let pid = Pid::from_raw(pid).unwrap();
-            // It may end by itself in between.
-            match fate {
-                Fate::Killed => kill_process(pid, Signal::KILL).unwrap_or_default(),
+            let hit = match fate {
+                Fate::Killed => kill_process(pid, Signal::KILL).is_ok(),
                 Fate::Stopped(time) => {
-                    kill_process(pid, Signal::STOP).unwrap_or_default();
+                    let hit = kill_process(pid, Signal::STOP).is_ok();
                     std::thread::sleep(time);
+                    // It may have been killed in between.
                     kill_process(pid, Signal::CONT).unwrap_or_default();
+                    hit
                 }
-            }
-            return launcher;
+            };
+            return Strike { launcher, hit };
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    launcher
+    Strike { launcher, hit: false }
 }
 
 /// Calls of every kind, until one is not answered by a result; how many were done.
@@ -210,8 +219,14 @@ fn worlds() -> Vec<World> {
     worlds
 }
 
-/// One daemon's life with a blow somewhere in it; how many calls were done.
-fn live(room: Room, fate: Fate, world: &World, (round, moment): (usize, Duration)) -> usize {
+/// One daemon's life with a strike somewhere in it: how many calls were done, and whether the room
+/// was hit.
+fn live(
+    room: Room,
+    fate: Fate,
+    world: &World,
+    (round, moment): (usize, Duration),
+) -> (usize, bool) {
     let before = Before::look();
     let mark = processes::mark();
     let (stream, mut child) = world.embedded(&["--log", "off"]);
@@ -228,7 +243,7 @@ fn live(room: Room, fate: Fate, world: &World, (round, moment): (usize, Duration
         Err(Error::Disconnected(_) | Error::Socket(_)) => 0,
         Err(other) => panic!("not a typed answer: {other:?}"),
     };
-    let launcher = striker.join().unwrap();
+    let Strike { launcher, hit } = striker.join().unwrap();
     wait(&mut child);
     before.assert_nothing_left_of(&mark);
     let launcher_lives = !matches!(room, Room::OuterLauncher | Room::InnerLauncher);
@@ -246,27 +261,32 @@ fn live(room: Room, fate: Fate, world: &World, (round, moment): (usize, Duration
     assert_files_whole(world);
     assert_told(world, round);
     assert_state_clean(world);
-    done
+    (done, hit)
 }
 
 fn chaos(room: Room) {
     let mut dice = Dice::new(&format!("{room:?}"));
     let worlds = worlds();
     let (kills, stops) = effort((4, 1), (84, 16));
-    for round in 0..kills + stops {
+    let (mut hits, mut round) = (0, 0);
+    while hits < kills + stops {
         // Whichever mode the last of the short form gets is as good as the other.
-        let world = &worlds[(round + dice.roll(2) * usize::from(round >= kills)) % worlds.len()];
+        let world = &worlds[(hits + dice.roll(2) * usize::from(hits >= kills)) % worlds.len()];
         let moment = Duration::from_micros(dice.roll(250_000) as u64);
-        let fate = if round < kills {
+        let fate = if hits < kills {
             Fate::Killed
         } else {
             Fate::Stopped(Duration::from_millis(20 + dice.roll(300) as u64))
         };
-        let done = live(room, fate, world, (round, moment));
+        let (done, hit) = live(room, fate, world, (round, moment));
         // A room that is only stopped, or can be replaced, costs nobody a call.
-        if fate != Fate::Killed || room == Room::Analyst {
+        if fate != Fate::Killed || room == Room::Analyst || !hit {
             assert_eq!(done, 15, "{room:?} {fate:?} in round {round}");
         }
+        hits += usize::from(hit);
+        round += 1;
+        // A strike that comes too late does not count.
+        assert!(round < 4 * (kills + stops), "{room:?} was hit {hits} times in {round} rounds");
     }
     report(&format!("{room:?}: rounds of SIGKILL"), kills);
     report(&format!("{room:?}: rounds of SIGSTOP"), stops);
