@@ -221,6 +221,25 @@ fn new_directories_inherit_the_set_gid_bit() {
 }
 
 #[test]
+fn the_workspaces_own_directory_keeps_its_mode() {
+    let world = furnished();
+    let at = world.workspace();
+    let mode = fs::metadata(&at).unwrap().mode();
+    for (line, words) in [
+        ("chmod 700 .; echo 1 > new", &["created new"][..]),
+        // What was done before it was closed is committed.
+        ("echo 2 > file; chmod 000 .", &["replaced file"]),
+    ] {
+        let transaction = Transaction::new(&at).unwrap();
+        assert_eq!(transaction.bash(line, &at).0, 0, "{line}");
+        let (draft, _) = transaction.commit(&[]).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+        assert_eq!(draft.words(&at), words, "{line}");
+        assert_eq!(fs::metadata(&at).unwrap().mode(), mode, "{line}");
+    }
+    assert_eq!(fs::read_to_string(at.join("file")).unwrap(), "2\n");
+}
+
+#[test]
 fn directories_that_may_not_be_written_are_filled_first() {
     let world = furnished();
     let at = world.workspace();

@@ -83,7 +83,8 @@ fn settle_root(
     let base = Rc::new(Dir::of(lower, &workspace.0));
     let upper = rustix::io::fcntl_dupfd_cloexec(&layers.upper, 4)
         .map_err(|e| refused("open", &workspace, e))?;
-    let upper = Rc::new(UpperLayer::new(upper, &workspace.0));
+    let upper = UpperLayer::new(upper, &workspace.0).map_err(|e| refused("open", &workspace, e))?;
+    let upper = Rc::new(upper);
     let LayerDiff { items, vanished, unchanged } =
         LayerSearch::new(channel, layers, &upper, &base).all()?;
     for (path, new) in vanished {

@@ -21,6 +21,9 @@ use std::{
 /// All mode bits except the file type.
 const MODE: u32 = 0o7777;
 
+/// The mode bits that the owner of a directory needs to read it and what is in it.
+const READABLE: u32 = 0o500;
+
 /// The upper layer, and the entries that were made readable in it.
 #[derive(Debug)]
 pub(in super::super) struct UpperLayer {
@@ -32,9 +35,16 @@ pub(in super::super) struct UpperLayer {
 }
 
 impl UpperLayer {
-    pub(super) fn new(fd: OwnedFd, top: &[u8]) -> Self {
+    /// Makes the layer's top readable.
+    pub(super) fn new(fd: OwnedFd, top: &[u8]) -> Result<Self, Errno> {
         let (changed, modes) = (RefCell::default(), RefCell::default());
-        Self { fd, top: top.to_vec(), changed, modes }
+        let mode = rustix::fs::fstat(&fd)?.st_mode & MODE;
+        let layer = Self { fd, top: top.to_vec(), changed, modes };
+        if mode & READABLE != READABLE {
+            set_mode(&layer.fd, mode | READABLE)?;
+            layer.changed.borrow_mut().push((Vec::new(), mode));
+        }
+        Ok(layer)
     }
 
     /// Returns `true` if some entries could not be read at first.
@@ -61,7 +71,7 @@ impl UpperLayer {
             return Ok(seen.with_mode(*mode));
         }
         let needed = match seen.kind() {
-            FileType::Directory => 0o500,
+            FileType::Directory => READABLE,
             FileType::RegularFile => 0o400,
             FileType::Symlink
             | FileType::Fifo
@@ -96,9 +106,13 @@ impl Drop for UpperLayer {
         // Contents go before their directory, after which they can not be reached any more.
         for (way, mode) in self.changed.borrow_mut().drain(..).rev() {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            let handle = open_with(&self.fd, &way, flags, resolve);
+            let restored = match way.is_empty() {
+                true => set_mode(&self.fd, mode),
+                false => open_with(&self.fd, &way, flags, resolve)
+                    .and_then(|handle| set_mode(&handle, mode)),
+            };
             // If this fails, the layer is not used again, because its process ends with an error.
-            handle.and_then(|handle| set_mode(&handle, mode)).ok();
+            restored.ok();
         }
     }
 }
