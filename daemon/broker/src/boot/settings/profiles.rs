@@ -150,18 +150,18 @@ mod tests {
     use crate::boot::ownership::UnsafePlace;
     use std::os::unix::fs::PermissionsExt as _;
 
+    fn places(given: Vec<PathBuf>) -> ProfilePlaces {
+        let (by, offered) = (StartedBy::Root, Vec::new());
+        ProfilePlaces { given, usual: None, only: None, by, offered }
+    }
+
     fn load(
         given: &Path,
         only: Option<&str>,
         offered: &[Offered],
     ) -> Result<ProfileSet, SettingsError> {
-        let places = ProfilePlaces {
-            given: vec![given.to_owned()],
-            usual: None,
-            only: only.map(str::to_owned),
-            by: StartedBy::Root,
-            offered: offered.to_vec(),
-        };
+        let (only, offered) = (only.map(str::to_owned), offered.to_vec());
+        let places = ProfilePlaces { only, offered, ..places(vec![given.to_owned()]) };
         Ok(places.load(&OpenDirectories::default())?.require_all()?.set)
     }
 
@@ -193,13 +193,7 @@ mod tests {
         write("good.toml", "version = 1\ndescription = \"x\"\nextends = \"readonly\"\n");
         write("one.toml", "nonsense = 1\n");
         write("two.toml", "version = 2\n");
-        let places = ProfilePlaces {
-            given: vec![directory.path().to_owned()],
-            usual: None,
-            only: None,
-            by: StartedBy::Root,
-            offered: Vec::new(),
-        };
+        let places = places(vec![directory.path().to_owned()]);
         let loaded = places.load(&OpenDirectories::default()).unwrap();
         assert!(loaded.set.get("good").is_some() && loaded.set.get("one").is_none());
         let error = loaded.require_all().unwrap_err().to_string();
@@ -244,13 +238,7 @@ mod tests {
         let missing = directory.path().join("missing");
         let absent = load(&missing, None, &[]);
         assert!(matches!(absent, Err(SettingsError::Place(UnsafePlace::Look { .. }))));
-        let usual = ProfilePlaces {
-            given: Vec::new(),
-            usual: Some(missing),
-            only: None,
-            by: StartedBy::Root,
-            offered: Vec::new(),
-        };
+        let usual = ProfilePlaces { usual: Some(missing), ..places(Vec::new()) };
         usual.load(&OpenDirectories::default()).unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let writable = load(directory.path(), None, &[]);
