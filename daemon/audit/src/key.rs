@@ -1,11 +1,9 @@
 //! The ed25519 keys that sign archives and heads. They are PEM files as `openssl` writes them.
 
-use ed25519_dalek::{
-    Signature, Signer as _, VerifyingKey,
-    pkcs8::{DecodePrivateKey as _, DecodePublicKey as _},
-};
 use palisade_programs::named;
 use palisade_text::{hex, parse_hex};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer, pem::PemObject as _};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
@@ -33,13 +31,21 @@ pub enum KeyError {
     NotPublic(PathBuf),
 }
 
+/// The bytes before the key itself in a public key: a structure of the algorithm `1.3.101.112`, which
+/// is ed25519, and a string of 32 bytes.
+const PUBLIC_PREFIX: [u8; 12] =
+    [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
 /// A private key, which signs. Clones share it.
 #[derive(Clone)]
-pub struct SigningKey(Arc<ed25519_dalek::SigningKey>);
+pub struct SigningKey {
+    pair: Arc<Ed25519KeyPair>,
+    public: PublicKey,
+}
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SigningKey({})", self.public())
+        write!(f, "SigningKey({})", self.public)
     }
 }
 
@@ -49,27 +55,35 @@ impl SigningKey {
     /// # Errors
     /// If the file can not be read or is not such a key.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let pem =
-            fs::read_to_string(path).map_err(|error| KeyError::Unreadable(named(path), error))?;
-        let key = ed25519_dalek::SigningKey::from_pkcs8_pem(&pem);
-        key.map(|key| Self(Arc::new(key))).map_err(|_| KeyError::NotPrivate(named(path)))
+        let pem = fs::read(path).map_err(|error| KeyError::Unreadable(named(path), error))?;
+        let der = PrivatePkcs8KeyDer::from_pem_slice(&pem).ok();
+        // A key of `openssl` does not contain the public key, so there is nothing to check.
+        let pair = der.and_then(|der| {
+            Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der()).ok()
+        });
+        pair.and_then(Self::new).ok_or_else(|| KeyError::NotPrivate(named(path)))
+    }
+
+    fn new(pair: Ed25519KeyPair) -> Option<Self> {
+        let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
+        Some(Self { pair: Arc::new(pair), public })
     }
 
     /// Returns the public key that belongs to it.
     #[must_use]
-    pub fn public(&self) -> PublicKey {
-        PublicKey(self.0.verifying_key())
+    pub const fn public(&self) -> PublicKey {
+        self.public
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> SignatureText {
-        let signature = hex(&self.0.sign(message).to_bytes());
-        SignatureText { key: self.public().to_string(), signature }
+        let signature = hex(self.pair.sign(message).as_ref());
+        SignatureText { key: self.public.to_string(), signature }
     }
 }
 
 /// A public key, which checks signatures. It is displayed as 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(VerifyingKey);
+pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
     /// Reads a public key from a PEM file.
@@ -77,16 +91,16 @@ impl PublicKey {
     /// # Errors
     /// If the file can not be read or is not such a key.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let pem =
-            fs::read_to_string(path).map_err(|error| KeyError::Unreadable(named(path), error))?;
-        let key = VerifyingKey::from_public_key_pem(&pem);
-        key.map(Self).map_err(|_| KeyError::NotPublic(named(path)))
+        let pem = fs::read(path).map_err(|error| KeyError::Unreadable(named(path), error))?;
+        let der = SubjectPublicKeyInfoDer::from_pem_slice(&pem).ok();
+        let key = der.and_then(|der| der.strip_prefix(&PUBLIC_PREFIX)?.try_into().ok());
+        key.map(Self).ok_or_else(|| KeyError::NotPublic(named(path)))
     }
 }
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(self.0.as_bytes()))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -127,14 +141,13 @@ impl SignatureText {
         message: &[u8],
         expected: Option<&PublicKey>,
     ) -> Result<(), SignatureFault> {
-        let key = parse_hex(&self.key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
-        let key = key.ok_or(SignatureFault::Invalid)?;
+        let key: [u8; 32] = parse_hex(&self.key).ok_or(SignatureFault::Invalid)?;
         if expected.is_some_and(|expected| expected.0 != key) {
             return Err(SignatureFault::OtherKey);
         }
-        let signature = parse_hex(&self.signature).ok_or(SignatureFault::Invalid)?;
-        let signature = Signature::from_bytes(&signature);
-        key.verify_strict(message, &signature).map_err(|_| SignatureFault::Invalid)
+        let signature: [u8; 64] = parse_hex(&self.signature).ok_or(SignatureFault::Invalid)?;
+        let key = UnparsedPublicKey::new(&ED25519, key);
+        key.verify(message, &signature).map_err(|_| SignatureFault::Invalid)
     }
 }
 
