@@ -88,7 +88,7 @@ fn below(object: &mut Map<String, Value>, definitions: &[&Map<String, Value>], d
     }
 }
 
-/// Replaces a reference by what it refers to. What stands beside the reference wins.
+/// Replaces a reference by what it refers to. Keys beside the reference take precedence.
 fn referred(
     object: &Map<String, Value>,
     definitions: &[&Map<String, Value>],

@@ -41,7 +41,7 @@ impl Drop for PendingCall {
 pub(crate) enum TicketError {
     #[error(
         "there is no ticket {0:?}: it was used already, or this server was started again since. \
-         Nothing was run; to make the call anew, leave the ticket out"
+         Nothing was run; to repeat the call, omit the ticket"
     )]
     Unknown(String),
     #[error(

@@ -127,7 +127,7 @@ impl RetentionPolicy {
         Ok(archived)
     }
 
-    /// Deletes archives from the beginning of each chain on, so that no gap comes to be.
+    /// Deletes archives from the beginning of each chain on, so that the chain has no gap.
     fn delete(
         &self,
         log: &Log,

@@ -54,7 +54,7 @@ pub(crate) struct Meter {
     cut: Mutex<Cut>,
 }
 
-/// Whether a connection was cut off, and who is to be woken then.
+/// The state of a connection: open, with the tasks to wake when it is cut off, or cut off.
 #[derive(Debug)]
 enum Cut {
     No { waiting: Vec<Waker> },

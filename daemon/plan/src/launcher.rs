@@ -24,7 +24,7 @@ pub enum Request {
         /// The broker's [`crate::BUILD_ID`].
         build_id: String,
     },
-    /// Asks as whom a client's session in a workspace would run, which the broker may be unable to
+    /// Asks for the identity of a client's session in a workspace, which the broker may be unable to
     /// see. Descriptor: the client's socket.
     Identify {
         /// The session's number: chosen by the broker, never used twice.

@@ -77,7 +77,7 @@ pub enum RangeError {
     #[error("range overlaps systemd's dynamic user ids ({}-{})", DYNAMIC.start(), DYNAMIC.end())]
     Dynamic,
     /// The range includes an id with a special meaning.
-    #[error("range contains {0}, which stands for nobody or for no user")]
+    #[error("range contains {0}, which is reserved (nobody, or an invalid id)")]
     Special(u32),
 }
 

@@ -104,7 +104,7 @@ impl fmt::Display for AskReason {
             Self::Rule(name) => name,
             Self::Mode(ask) => return write!(f, "ask = {:?}", ask_name(*ask)),
             Self::Conflict => {
-                "transactions: changes that conflict with somebody else's need approval"
+                "transactions: conflicting changes need approval"
             }
             Self::Plant => {
                 "transactions: files that a program outside the sandbox would run or obey need \

@@ -180,8 +180,8 @@ impl Profile {
         Ok(ReachablePaths { workspace, binds, entries, tmpfs, empty, grants })
     }
 
-    /// Returns the Unix sockets of the host that the session gets, beside those that it sees in its
-    /// paths anyway.
+    /// Returns the Unix sockets of the host that the session gets, in addition to those that are
+    /// visible through its paths.
     fn sockets(&self, scene: &Scene, binds: &[Bind]) -> Result<Vec<Bind>, PlanError> {
         let mut sockets = Vec::new();
         for said in &self.settings.net.host.sockets {

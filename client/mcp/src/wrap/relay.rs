@@ -244,7 +244,7 @@ impl Relay {
                 self.lose(&format!("what it changed in {what} was not committed: {why}")).await;
                 Some(Ok(failure(&format!(
                     "What MCP server {name} changed in the workspace was discarded, and the server \
-                     was ended: {why}. It is started anew at the next call."
+                     was ended: {why}. It restarts at the next call."
                 ))))
             }
         }
@@ -285,7 +285,7 @@ impl Relay {
         };
         self.lose(&why).await;
         Some(format!(
-            "MCP server {name} failed in {what}: {why}. It is started anew at the next call. Whether \
+            "MCP server {name} failed in {what}: {why}. It restarts at the next call. Whether \
              this call had an effect outside of the sandbox is unknown."
         ))
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use serde_json::{Map, Value, json};
 
-/// The capabilities of a server that an agent is told of, without what belongs to them.
+/// The capabilities of a server that are announced to the agent, without their options.
 const CAPABILITIES: [&str; 3] = ["tools", "resources", "prompts"];
 
 /// The maximum length of the server's own name and version, in characters.

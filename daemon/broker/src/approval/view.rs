@@ -116,7 +116,7 @@ fn provided_line(tool: &ToolName, call: &Call) -> ViewLine {
 
 /// The line for a call of an MCP server's tool.
 fn server_call_line(tool: &ToolName, call: &Call) -> ViewLine {
-    line_with_arguments(&format!("{tool}, by the MCP server, in a sandbox of its own"), call)
+    line_with_arguments(&format!("{tool}, run by the MCP server in its own sandbox"), call)
 }
 
 fn line_with_arguments(what: &str, call: &Call) -> ViewLine {

@@ -30,7 +30,7 @@ const LAUNCHER: Duration = Duration::from_secs(5);
 /// The interval at which expired entries of the output store and the undo store are deleted, and
 /// old files of the audit log are archived.
 const SWEEP: Duration = Duration::from_secs(60 * 60);
-/// The number of connections over the limit that are told so; others are closed unanswered.
+/// The number of connections over the limit that get an error; others are closed unanswered.
 const TURNED_AWAY: usize = 64;
 /// The number and length of the pauses in which a connection beyond that waits for others to end.
 const MOMENTS: u32 = 100;

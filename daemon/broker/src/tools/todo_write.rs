@@ -49,7 +49,7 @@ pub(super) fn parse(tool: &ToolSpec, call: &Call) -> Result<ParsedArguments, Wir
         }
         if !ids.insert(id.as_str()) {
             let why = format!("{id:?} is given twice");
-            return Err(invalid(&field("id"), &why, "give each item a name of its own"));
+            return Err(invalid(&field("id"), &why, "give each item a unique id"));
         }
     }
     Ok(Task::Errand(SessionTask::TodoWrite(items)).into())

@@ -122,7 +122,7 @@ section! {
         provide: Vec<Principal>, "the same", Live;
         /// open a session whose results say what its programs used, as `palisade profile learn`
         /// does
-        record: Vec<Principal>, "whom the daemon runs as, and root", Live;
+        record: Vec<Principal>, "the daemon's user and root", Live;
         /// (forced, not permitted) their sessions have [uids of their own](#uids-of-sessions),
         /// although `identity` is `"peer"`
         throwaway: Vec<Principal>, "nobody", Live;

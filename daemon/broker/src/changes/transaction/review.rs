@@ -223,7 +223,7 @@ impl UnsettledCall {
         let _commit = self.lock_commits().await?;
         let (task, held) = self.hold(&[], UndoRetention::ForUndo, Conflicts::Refused).await?;
         if !task.is_kept() {
-            return Err(CallError::Stale("undo can not keep what is lost any more".to_owned()));
+            return Err(CallError::Stale("undo can no longer keep the lost content".to_owned()));
         }
         if !is_covered(&facts(self, &held.preview, changes.undo), &changes.facts) {
             return Err(CallError::Stale("the loss has grown".to_owned()));

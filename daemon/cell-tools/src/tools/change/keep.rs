@@ -226,7 +226,7 @@ pub(super) fn unread_link(path: &Path, errno: Errno) -> FileError {
 /// Returns the error for an entry that changed after the change was prepared.
 pub(super) fn changed(path: &Path) -> FileError {
     let message = format!(
-        "{} was changed by somebody else meanwhile, so nothing was done: try again",
+        "{} was changed by another program meanwhile; nothing was changed: try again",
         shown(path)
     );
     failure(FileErrorKind::Conflict, Some(Errno::STALE), message)

@@ -22,7 +22,7 @@ pub(super) fn refuse_many(effects: &[Effect], conflicts: &[Conflict]) -> Result<
         )
     } else if conflicts.len() > MOST_CONFLICTS {
         format!(
-            "somebody else changed {} of the same paths meanwhile, more than the {MOST_CONFLICTS} \
+            "other programs changed {} of the same paths meanwhile, more than the {MOST_CONFLICTS} \
              that an approval request can list: nothing was changed; try again",
             conflicts.len()
         )
