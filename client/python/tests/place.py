@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import shutil
@@ -85,6 +86,17 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """Ends a process and collects it."""
     process.terminate()
     process.wait(PATIENCE)
+
+
+def daemons() -> list[str]:
+    """The private daemons that this process started and has not collected yet."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            with contextlib.suppress(FileNotFoundError):
+                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                found += [pid] if name == "palisaded" else []
+    return found
 
 
 def until(condition: Callable[[], bool]) -> None:

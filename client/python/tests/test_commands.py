@@ -39,11 +39,29 @@ class Commands(place.Test):
             self.assertEqual((await session.bash("pwd")).check().stdout, "/\n")
             self.assertIn("<pre", result._repr_html_())
             self.assertTrue(
-                repr(result).startswith("<Result tool='bash' success=False exit_code=3 error='command")
+                repr(result).startswith(
+                    "<Result tool='bash' success=False exit_code=3 error='command"
+                )
             )
             self.assertEqual((await session.bash(["printf", "%s", "<b>"])).output, "<b>")
             long = await session.bash("printf '%0100d' 0")
             self.assertTrue(repr(long).endswith(f" output='{'0' * 60}'...>"), repr(long))
+
+    async def test_a_session_that_is_cancelled_while_it_opens_leaves_no_process(self) -> None:
+        async with self.opening():
+            await place.settled(lambda: len(place.daemons()) == 1)
+        for steps in range(1, 60, 6):
+            opening = asyncio.create_task(self._opened())
+            # Each time it is further with the start of its daemon.
+            for _ in range(steps):
+                await asyncio.sleep(0.001)
+            opening.cancel()
+            await asyncio.wait([opening])
+        await place.settled(lambda: not place.daemons())
+
+    async def _opened(self) -> None:
+        async with self.opening():
+            await asyncio.sleep(LONG)
 
     async def test_output_streams_while_the_command_runs(self) -> None:
         async with self.opening() as session:
@@ -123,14 +141,14 @@ class Commands(place.Test):
             await place.settled(lambda: not place.running(ours))
             self.assertEqual((await session.exec("echo on")).stdout, b"on\n")
             # A call is what a task runs, as a coroutine is.
-            task = asyncio.create_task(session.bash(["sleep", ours], timeout=LONG))
+            sleep = asyncio.create_task(session.bash(["sleep", ours], timeout=LONG))
             await place.settled(lambda: len(place.running(ours)) == 1)
-            task.cancel()
+            sleep.cancel()
             with self.assertRaises(asyncio.CancelledError):
-                await task
+                await sleep
             await place.settled(lambda: not place.running(ours))
-            task = asyncio.create_task(session.bash("echo task"))
-            self.assertEqual((await task).output, "task\n")
+            echo = asyncio.create_task(session.bash("echo task"))
+            self.assertEqual((await echo).output, "task\n")
             never = asyncio.create_task(session.bash(["sleep", ours], timeout=LONG))
             never.cancel()
             with self.assertRaises(asyncio.CancelledError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -237,11 +238,7 @@ async def _not_started(process: subprocess.Popen[bytes]) -> Error:
     )
 
 
-_reaped: list[subprocess.Popen[bytes]] = []
-
-
 def _reap(process: subprocess.Popen[bytes]) -> None:
     """Collects a process that ends soon, without waiting for it now."""
-    _reaped[:] = [one for one in _reaped if one.poll() is None]
     if process.poll() is None:
-        _reaped.append(process)
+        threading.Thread(target=process.wait, name="palisaded", daemon=True).start()
