@@ -34,6 +34,16 @@ impl Mode {
         }
     }
 
+    /// Returns the modes of a test whose scene only root can furnish, such as files of several users: both
+    /// if root runs it, whatever `PALISADE_TEST_MODE` says, because an ordinary user's run does not try it.
+    #[must_use]
+    pub fn every() -> Vec<Self> {
+        match rustix::process::geteuid().is_root() {
+            true => vec![Self::System, Self::User],
+            false => vec![Self::User],
+        }
+    }
+
     /// Returns whether one of many cases is tried in this mode: all of them in the long form; in the short
     /// form each in one of the modes, in turn.
     #[must_use]

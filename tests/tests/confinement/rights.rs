@@ -258,7 +258,7 @@ fn names(entries: &[Entry]) -> Vec<&str> {
 
 #[test]
 fn a_session_may_what_its_user_may_on_the_host_before_and_during_a_call() {
-    for mode_of in Mode::all() {
+    for mode_of in Mode::every() {
         for profile in PROFILES {
             let mut entries = Vec::new();
             let stage = Stage::new(mode_of, profile, |at| entries = table(at));
@@ -294,7 +294,7 @@ fn a_session_may_what_its_user_may_on_the_host_before_and_during_a_call() {
 
 #[test]
 fn a_session_whose_every_call_is_approved_may_what_its_user_may() {
-    for mode_of in Mode::all() {
+    for mode_of in Mode::every() {
         let mut entries = Vec::new();
         let stage = Stage::new(mode_of, "strict", |at| entries = table(at));
         let said = stage.sandbox.ok(&line(&entries));
@@ -310,7 +310,7 @@ fn a_directory_that_is_renamed_into_the_workspace_stays_closed() {
     if !is_root() {
         return;
     }
-    for mode_of in Mode::all() {
+    for mode_of in Mode::every() {
         for profile in PROFILES {
             let stage = Stage::new(mode_of, profile, |at| {
                 directory(&at.join("d"), ORDINARY, 0o755);
@@ -341,7 +341,7 @@ fn a_directory_of_roots_that_can_not_be_entered_is_not_entered() {
     if !is_root() {
         return;
     }
-    for mode_of in Mode::all() {
+    for mode_of in Mode::every() {
         for profile in PROFILES {
             let stage = Stage::new(mode_of, profile, |at| {
                 directory(&at.join("d"), ROOT, 0o744);
@@ -370,7 +370,7 @@ fn a_file_that_is_closed_during_a_call_is_closed_to_the_call() {
     if !is_root() {
         return;
     }
-    for mode_of in Mode::all() {
+    for mode_of in Mode::every() {
         for profile in PROFILES {
             let stage = Stage::new(mode_of, profile, |at| {
                 file(&at.join("log"), "open\n", ROOT, 0o644);
@@ -397,7 +397,7 @@ fn a_workspace_of_another_group_has_transactions_and_keeps_its_group() {
     if !is_root() {
         return;
     }
-    for mode_of in Mode::all() {
+    for mode_of in Mode::every() {
         let stage = Stage::new(mode_of, "workspace", |at| {
             for name in ["kept", "lost"] {
                 file(&at.join(name), "old\n", ORDINARY, 0o664);
