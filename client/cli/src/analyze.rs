@@ -10,7 +10,7 @@ use clap::Args;
 use palisade_analyst::Supervisor;
 use palisade_client::{Finding, companion};
 use palisade_policy::analysis::{
-    AnalysedCommand, Existence, Nature, Nowhere, PathLookup, asks, settle,
+    AnalysedCommand, Existence, Nature, Nowhere, PathLookup, asks, settle, unproven,
 };
 use palisade_policy::{DEFAULT, ProfileSet};
 use palisade_protocol::{Ask, Severity, Span};
@@ -32,9 +32,9 @@ const LONGEST: u64 = 1 << 20;
 Without COMMAND, JSON lines {\"cmd\": \"...\"} are read from standard input. For each, a JSON line
 {\"judgement\": \"allow|ask|deny\", \"guard\": {...}, \"findings\": [...]} is printed.
 
-The judgement is based on the text alone (guard = \"text\"). With guard = \"auto\", the default, a
-command that seems to only read runs with a read-only workspace. Every other command runs in a
-transaction and is judged by its effects; `guard` says which. Without --workspace, every file is
+The judgement is based on the text alone (guard = \"text\"): what is not proven to only read needs
+approval. With guard = \"auto\", the default, a command that seems to only read runs with a read-only
+workspace. Every other command runs in a transaction and is judged by its effects; `guard` says which. Without --workspace, every file is
 assumed to exist, so that writing to it loses its contents.
 
 Examples:
@@ -155,7 +155,8 @@ impl CommandAnalyzer {
 
     fn judge(&self, command: &str) -> CommandJudgement {
         let made = self.analyst.ask(command).made;
-        let findings = settle(made.found, self.place.as_ref());
+        let mut findings = settle(made.found, self.place.as_ref());
+        findings.extend(unproven(made.nature, &findings));
         let text = if asks(self.ask, &findings) { "ask" } else { "allow" };
         let auto = match made.nature {
             _ if text == "ask" && self.ask > Ask::Destructive => "ask",

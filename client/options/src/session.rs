@@ -69,9 +69,9 @@ impl From<AskMode> for Ask {
 pub enum GuardMode {
     /// Not at all
     Off,
-    /// By its text; a command whose effects are unclear needs approval first
+    /// By its text; a command that is not proven to only read needs approval first
     Text,
-    /// By its effects, unless its text shows that it only reads or that it destroys
+    /// By its effects, unless its text shows that it only reads
     Auto,
     /// By its effects, always
     Transaction,

@@ -31,7 +31,7 @@ mod wrappers;
 pub use analyse::analyse;
 pub use finding::{
     AnalysedCommand, CommandAnalysis, Existence, FindingTarget, Kind, Loss, Nature, Nowhere,
-    PathLookup, RawFinding, asks, settle,
+    PathLookup, RawFinding, asks, settle, unproven,
 };
 pub use form::{
     Assign, Assignment, Body, Node, Operation, Parse, ParseError, Piece, Quoting, Redirect,

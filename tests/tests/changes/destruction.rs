@@ -2,7 +2,7 @@
 //! with somebody who approves, exactly that happens which happens without a sandbox.
 
 use palisade_client::Answer;
-use palisade_protocol::{ErrorCode, RawPath};
+use palisade_protocol::{ErrorCode, Guard, RawPath, Route};
 use palisade_tests::{Desk, Mode, data, fill, listed, profile_with, tree, unconfined};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
@@ -154,8 +154,8 @@ fn shown(directory: &Path) -> Vec<String> {
 /// Every form of a call that runs a program.
 const FORMS: [&str; 6] = ["line", "argv", "pty", "yield", "background", "transaction"];
 
-/// Runs a line in one of the forms, to its end. Gives the code of the error that it ended with.
-fn run_as(desk: &Desk, form: &str, line: &str) -> Option<ErrorCode> {
+/// The arguments of a call of `bash` that runs a line in one of the forms.
+fn arguments_of(form: &str, line: &str) -> Value {
     let mut arguments = json!({"command": line, "timeout_ms": 60_000});
     match form {
         "argv" => arguments = json!({"argv": ["bash", "-c", line], "timeout_ms": 60_000}),
@@ -165,7 +165,12 @@ fn run_as(desk: &Desk, form: &str, line: &str) -> Option<ErrorCode> {
         "transaction" => arguments["route"] = "transaction".into(),
         _ => {}
     }
-    let result = desk.sandbox.call("bash", arguments);
+    arguments
+}
+
+/// Runs a line in one of the forms, to its end. Gives the code of the error that it ended with.
+fn run_as(desk: &Desk, form: &str, line: &str) -> Option<ErrorCode> {
+    let result = desk.sandbox.call("bash", arguments_of(form, line));
     if form != "background" {
         return result.error.map(|error| error.code);
     }
@@ -211,15 +216,110 @@ fn with_nobody_to_approve_every_byte_is_as_before_in_every_form() {
     }
 }
 
+/// Lines that analysis takes for ones that only read.
+const MISREAD: [&str; 4] = [
+    "cat <<E; echo $(rm a.txt)\nE",
+    "sort $'\\x{2d}o' a.txt /dev/null",
+    "a=([$(rm a.txt)]=1)",
+    "echo \"$( #)\nrm a.txt\n)\"",
+];
+
+/// A session without transactions: by a mount in its workspace, or because the profile says so.
+fn without_transactions(mode: Mode, guard: &str, checker: &str) -> Desk {
+    let read = "    \"$HOME/.cargo/git\",\n";
+    let (guard, inner) =
+        (format!("guard = {guard:?}"), format!("{read}    \"$WORKSPACE/vendor\",\n"));
+    let text = profile_with(&[("guard = \"auto\"", &guard), (read, &inner)]);
+    let (rest, _) = text.split_once("[[diagnostics]]").unwrap();
+    let mut desk = Desk::new(mode, &format!("{rest}{checker}"));
+    let workspace = desk.world.workspace();
+    reset(&desk, &workspace);
+    desk.file("vendor/x", "x\n");
+    // The next session finds the directory, and mounts it.
+    desk.move_to(&workspace);
+    desk
+}
+
+/// Where nothing holds back what a command changes, everything that is not proven to only read is asked
+/// about first, and what is misread can not write.
+#[test]
+fn without_transactions_every_byte_is_as_before_too() {
+    for mode in Mode::all() {
+        for guard in ["auto", "text"] {
+            let desk = without_transactions(mode, guard, WIPING_CHECKER);
+            let workspace = desk.world.workspace();
+            let before = tree(&workspace);
+            for line in WAYS.into_iter().chain(["echo new > new", "touch new", "./probe"]) {
+                let result = desk.sandbox.bash(line);
+                assert_eq!(tree(&workspace), before, "{mode:?} {guard}: {line}");
+                let code = result.error.as_ref().map(|error| error.code);
+                assert_eq!(code, Some(ErrorCode::Denied), "{mode:?} {guard}: {line}: {result:?}");
+                assert_eq!(result.receipt.unwrap().guard, Guard::Text, "{mode:?} {guard}");
+            }
+            for line in ["make -s clean", "sh wipe.sh", "cat a.txt > b.txt"] {
+                for form in FORMS {
+                    let result = desk.sandbox.call("bash", arguments_of(form, line));
+                    let code = result.error.as_ref().map(|error| error.code);
+                    assert_eq!(
+                        code,
+                        Some(ErrorCode::Denied),
+                        "{mode:?} {form}: {line}: {result:?}"
+                    );
+                }
+            }
+            for (line, form) in MISREAD.iter().flat_map(|line| FORMS.map(|form| (line, form))) {
+                let result = desk.sandbox.call("bash", arguments_of(form, line));
+                if form == "background" && result.success {
+                    job_ended(&desk, &data(&result)["job"]);
+                }
+                assert_ne!(result.route, Some(Route::Direct), "{mode:?} {guard} {form}: {line}");
+                assert_eq!(tree(&workspace), before, "{mode:?} {guard} {form}: {line}: {result:?}");
+            }
+            let (code, message) = desk.sandbox.refused("diagnostics", json!({}));
+            assert_eq!(
+                (code, tree(&workspace)),
+                (ErrorCode::Denied, before),
+                "{mode:?}: {message}"
+            );
+            // The controls: what is proven to only read is not asked about, and all else is done as soon
+            // as somebody approves.
+            desk.attach();
+            let (read, asked) = desk.bash("cat a.txt d/c.txt", |_| Answer::deny("not asked"));
+            let ran = (read.success, read.route, asked.len());
+            assert_eq!(ran, (true, Some(Route::Reading), 0), "{mode:?} {guard}: {read:?}");
+            let (made, asked) = desk.bash("make -s clean", |_| Answer::approve());
+            let ran = (made.success, made.route, asked.len());
+            assert_eq!(ran, (true, Some(Route::Direct), 1), "{mode:?} {guard}: {made:?}");
+            let why = "it is not proven to only read, and nothing would hold back what it changes";
+            assert!(asked[0].findings.iter().any(|one| one.why == why), "{:?}", asked[0].findings);
+            assert!(!workspace.join("d").exists(), "{mode:?} {guard}");
+        }
+    }
+}
+
+#[test]
+fn misread_lines_destroy_where_there_is_no_sandbox() {
+    let desk = Desk::new(Mode::all()[0], &profile_with(&[]));
+    let control = desk.world.outside();
+    for line in MISREAD {
+        reset(&desk, &control);
+        let before = fs::read(control.join("a.txt")).unwrap();
+        run(&desk, &control, line);
+        assert_ne!(fs::read(control.join("a.txt")).ok(), Some(before), "{line}");
+    }
+}
+
+/// A checker that destroys.
+const WIPING_CHECKER: &str = "[[diagnostics]]\nname = \"wipe\"\nargv = [\"make\", \"-s\", \"clean\"]\n\
+                              format = \"gcc\"\n";
+
 /// A checker is a program like any other.
 #[test]
 fn a_checker_destroys_nothing_unasked() {
     for mode in Mode::all() {
         let text = profile_with(&[]);
         let (rest, _) = text.split_once("[[diagnostics]]").unwrap();
-        let checker = "[[diagnostics]]\nname = \"wipe\"\nargv = [\"make\", \"-s\", \"clean\"]\n\
-                       format = \"gcc\"\n";
-        let desk = Desk::new(mode, &format!("{rest}{checker}"));
+        let desk = Desk::new(mode, &format!("{rest}{WIPING_CHECKER}"));
         let workspace = desk.world.workspace();
         reset(&desk, &workspace);
         let before = tree(&workspace);

@@ -535,8 +535,10 @@ fn without_an_overlay_commands_are_held_by_their_text() {
             .collect();
         assert!(degraded.contains(&"transaction"), "{mode:?}: {degraded:?}");
         assert!(world.workspace().join("keep").exists());
-        // A command whose text is understood runs.
-        assert_eq!(sandbox.ok("cat keep"), "x");
+        // A command that is proven to only read runs, where it could not write.
+        let read = sandbox.bash("cat keep");
+        let ran = (read.stdout.as_str(), read.route);
+        assert_eq!(ran, ("x", Some(Route::Reading)), "{mode:?}: {read:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use palisade_client::{Error, Open};
 use palisade_protocol::{CallResult, ErrorCode, Guard, RawPath, Route};
-use palisade_tests::{Mode, Sandbox, World, profile_with};
+use palisade_tests::{Mode, Sandbox, World, profile_with, tree};
 use serde_json::json;
 use std::{
     fs,
@@ -182,11 +182,14 @@ fn a_mount_in_the_workspace_refuses_what_must_have_transactions_and_is_named_els
         assert_eq!(error, (ErrorCode::WorkspaceRefused, message, hint.to_owned()), "{mode:?}");
         // The default guard goes on by text, and says why.
         let sandbox = opened(&world, open());
-        let result = sandbox.bash("echo made > made");
+        let made = sandbox.bash("echo made > made");
+        assert_eq!(refused(&made), ErrorCode::Denied, "{mode:?}: {made:?}");
+        assert!(!workspace.join("made").exists(), "{mode:?}");
+        let result = sandbox.bash("cat vendor/x");
         assert!(result.success, "{mode:?}: {result:?}");
         assert_eq!(
             (result.route, result.receipt.as_ref().unwrap().guard),
-            (Some(Route::Direct), Guard::Text)
+            (Some(Route::Reading), Guard::Text)
         );
         let of = |one: &&palisade_protocol::Degraded| one.layer == "transaction";
         let why = &result.receipt.as_ref().unwrap().degraded.iter().find(of).unwrap().why;
@@ -194,8 +197,8 @@ fn a_mount_in_the_workspace_refuses_what_must_have_transactions_and_is_named_els
         // The control: without a mount there is a session, and a transaction from its first command.
         world.add_profile("plain", &profile_with(&[]));
         let sandbox = opened(&world, open().profile("plain").guard(Guard::Transaction));
-        let result = sandbox.bash("cat made");
-        assert_eq!((result.route, result.stdout.as_str()), (Some(Route::Transaction), "made\n"));
+        let result = sandbox.bash("cat vendor/x");
+        assert_eq!((result.route, result.stdout.as_str()), (Some(Route::Transaction), "x\n"));
     }
 }
 
@@ -242,6 +245,15 @@ fn no_command_runs_without_a_transaction_once_there_was_one() {
 
 /// A session whose daemon sees something mounted, in a mount namespace of its own.
 fn mounted(world: &World, mount: &str, guard: Guard) -> Result<Sandbox, Error> {
+    mounted_under(world, mount, ("auto", guard))
+}
+
+/// The same, with the guard of the profile and that of the session.
+fn mounted_under(
+    world: &World,
+    mount: &str,
+    (own, guard): (&str, Guard),
+) -> Result<Sandbox, Error> {
     let uid = world.mode.uid();
     let user = match world.mode {
         Mode::System => String::new(),
@@ -250,7 +262,8 @@ fn mounted(world: &World, mount: &str, guard: Guard) -> Result<Sandbox, Error> {
     let line =
         format!("exec unshare --mount bash -c 'set -e; {mount}; exec {user} \"$@\"' bash \"$@\"");
     // Before the daemon starts, which loads it.
-    world.add_profile("plain", &profile_with(&[]));
+    let own = format!("guard = {own:?}");
+    world.add_profile("plain", &profile_with(&[("guard = \"auto\"", &own)]));
     let (stream, daemon) = world.embedded_by(Mode::System, &line);
     let open = Open::new(world.workspace()).profile("plain").guard(guard);
     Sandbox::over(stream, Some(daemon), open)
@@ -258,10 +271,10 @@ fn mounted(world: &World, mount: &str, guard: Guard) -> Result<Sandbox, Error> {
 
 #[test]
 fn mounts_of_the_host_refuse_what_must_have_transactions() {
-    if !Mode::all().contains(&Mode::System) {
+    if !Mode::every().contains(&Mode::System) {
         return;
     }
-    for mode in Mode::all() {
+    for mode in Mode::every() {
         let world = World::new(mode);
         let (workspace, outside) = (world.workspace(), world.outside());
         put(&world, &workspace.join("in/x"), "x\n");
@@ -272,7 +285,7 @@ fn mounts_of_the_host_refuse_what_must_have_transactions() {
         assert!(message.contains(&format!("{inner:?} is a mount in it")), "{mode:?}: {message}");
         let sandbox = mounted(&world, &own, Guard::Auto).unwrap();
         let result = sandbox.bash("echo made > made");
-        assert!(result.success, "{mode:?}: {result:?}");
+        assert_eq!(refused(&result), ErrorCode::Denied, "{mode:?}: {result:?}");
         assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Text, "{mode:?}: {result:?}");
 
         // Overlays can not be stacked three high: a file system that can not be below another.
@@ -301,8 +314,51 @@ fn mounts_of_the_host_refuse_what_must_have_transactions() {
         assert_eq!(code, ErrorCode::LayerUnavailable, "{mode:?}: {message}");
         assert!(hint.contains("guard = \"auto\""), "{mode:?}: {hint}");
         let sandbox = mounted(&world, &lines, Guard::Auto).unwrap();
-        let result = sandbox.bash("echo more > more; cat in/x");
+        let result = sandbox.bash("echo more > more");
+        assert_eq!(refused(&result), ErrorCode::Denied, "{mode:?}: {result:?}");
+        let result = sandbox.bash("cat in/x");
         assert_eq!(result.stdout, "x\n", "{mode:?}: {result:?}");
         assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Text, "{mode:?}: {result:?}");
+    }
+}
+
+/// Lines that analysis takes for ones that only read.
+const MISREAD: [&str; 2] = ["cat <<E; echo $(rm in/x)\nE", "sort $'\\x{2d}o' in/y /dev/null"];
+
+/// Where a mount in the workspace makes transactions impossible, it is read-only to a misread line.
+#[test]
+fn a_misread_line_changes_nothing_in_a_mount_of_the_workspace() {
+    if !Mode::every().contains(&Mode::System) {
+        return;
+    }
+    for mode in Mode::every() {
+        let world = World::new(mode);
+        let (inner, beside) = (world.workspace().join("in"), world.outside().join("beside"));
+        fs::create_dir(&inner).unwrap();
+        world.give(&inner);
+        let fill = || ["x", "y"].map(|name| put(&world, &beside.join(name), "kept\n"));
+        fill();
+        let before = tree(&beside);
+        let mount = format!("mount --bind {} {}", beside.display(), inner.display());
+        for guard in [Guard::Auto, Guard::Text] {
+            let sandbox = mounted_under(&world, &mount, ("text", guard)).unwrap();
+            // Under `auto` the first command that needs a transaction finds that there is none.
+            let result = sandbox.bash("echo more > more");
+            assert_eq!(refused(&result), ErrorCode::Denied, "{mode:?} {guard:?}: {result:?}");
+            for line in MISREAD {
+                let result = sandbox.bash(line);
+                assert_eq!(result.receipt.as_ref().unwrap().guard, Guard::Text, "{mode:?}");
+                assert_eq!(result.route, Some(Route::Reading), "{mode:?} {line}: {result:?}");
+                let why = "Read-only file system";
+                assert!(result.stderr.contains(why), "{mode:?} {line}: {result:?}");
+                assert_eq!(tree(&beside), before, "{mode:?} {line}: {result:?}");
+            }
+        }
+        // The control: without a guard it does all that.
+        let sandbox = mounted_under(&world, &mount, ("off", Guard::Off)).unwrap();
+        let routes = MISREAD.map(|line| sandbox.bash(line).route);
+        assert_eq!(routes, [Some(Route::Direct); 2], "{mode:?}");
+        assert_eq!(read(&beside.join("x")), None, "{mode:?}");
+        assert_eq!(read(&beside.join("y")).as_deref(), Some(""), "{mode:?}");
     }
 }

@@ -5,7 +5,7 @@
 //! nobody has a capability: a container that forbids namespaces looks the same.
 
 use palisade_client::{Error, Open, Running};
-use palisade_protocol::{CallResult, ErrorCode, Guard, Receipt};
+use palisade_protocol::{CallResult, ErrorCode, Guard, Receipt, Route};
 use palisade_tests::{
     Mode, Sandbox, World, binary, processes,
     rooms::{Before, until},
@@ -277,10 +277,26 @@ fn the_profile_container_asks_about_what_no_transaction_holds() {
     assert_eq!(missing(sandbox.session.receipt()), [&MISSING[..], &["transaction"]].concat());
     assert_eq!(sandbox.ok("echo fine"), "fine\n");
     fs::write(world.workspace().join("kept"), "kept").unwrap();
-    for line in ["rm kept", "echo lost > kept", "python3 -c 'open(\"kept\", \"w\")'"] {
+    fs::write(world.workspace().join("lose.sh"), "rm kept\n").unwrap();
+    fs::write(world.workspace().join("Makefile"), "clean:\n\trm kept\n").unwrap();
+    for line in [
+        "rm kept",
+        "echo lost > kept",
+        "python3 -c 'open(\"kept\", \"w\")'",
+        // Their text says nothing about what they lose.
+        "make clean",
+        "sh lose.sh",
+        "./probe",
+        "echo new > new",
+    ] {
         let result = sandbox.bash(line);
         assert_eq!(code(&result), ErrorCode::Denied, "{line}: {result:?}");
+        let watched = sandbox.call("bash", json!({"command": line, "background": true}));
+        assert_eq!(code(&watched), ErrorCode::Denied, "{line}: {watched:?}");
     }
+    // What is proven to only read is not asked about. It runs in the workspace itself.
+    let read = sandbox.bash("cat kept");
+    assert_eq!((read.stdout.as_str(), read.route), ("kept", Some(Route::Direct)), "{read:?}");
     assert_eq!(fs::read_to_string(world.workspace().join("kept")).unwrap(), "kept");
     // Where the host has every layer, nothing is missing but what `workspace` allows.
     let full = world.open_with("container");

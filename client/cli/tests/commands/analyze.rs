@@ -70,8 +70,10 @@ fn lines_are_answered_one_by_one() {
     assert_eq!(answers[1]["judgement"], "ask");
     assert_eq!(answers[1]["guard"], json!({"text": "ask", "auto": "transaction"}));
     assert_eq!(answers[1]["findings"][0]["kind"], "hidden");
-    assert_eq!(answers[2]["judgement"], "allow");
+    assert_eq!(answers[2]["judgement"], "ask");
     assert_eq!(answers[2]["findings"][0]["kind"], "workspace_code");
+    // Nothing that it would lose is known, but it is not proven to only read.
+    assert_eq!(answers[2]["findings"][1]["kind"], "suspected");
 }
 
 #[test]
@@ -89,14 +91,15 @@ fn a_workspace_is_looked_into() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("old"), "x").unwrap();
     let workspace = directory.path().to_str().unwrap();
-    let judgement = |words: &[&str]| {
+    let found = |words: &[&str]| {
         let output = analyze(words, "");
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-        value["judgement"].as_str().unwrap().to_owned()
+        assert_eq!(value["judgement"], "ask", "{words:?}");
+        value["findings"][0]["kind"].as_str().unwrap().to_owned()
     };
-    assert_eq!(judgement(&["--json", "--workspace", workspace, "echo x > new"]), "allow");
-    assert_eq!(judgement(&["--json", "--workspace", workspace, "echo x > old"]), "ask");
-    assert_eq!(judgement(&["--json", "echo x > new"]), "ask");
+    assert_eq!(found(&["--json", "--workspace", workspace, "echo x > new"]), "suspected");
+    assert_eq!(found(&["--json", "--workspace", workspace, "echo x > old"]), "destructive");
+    assert_eq!(found(&["--json", "echo x > new"]), "destructive");
     assert_eq!(std::fs::read_to_string(directory.path().join("old")).unwrap(), "x");
     assert!(!directory.path().join("new").exists());
 }

@@ -24,7 +24,7 @@ pub(crate) enum Route {
 pub(crate) enum EffectsReview {
     Required,
     /// The profile waives the review (`guard = "off"`), or the text was judged instead (`guard =
-    /// "text"`). The overlay is used only to hide names.
+    /// "text"`). The overlay is used only to hide or protect names.
     Waived,
 }
 
@@ -53,6 +53,8 @@ impl Route {
 pub(crate) struct Routing {
     pub(crate) route: Route,
     pub(crate) up_front: UpFront,
+    /// The nature of a program whose changes nothing holds back; `None` if its route does.
+    pub(crate) unheld: Option<Nature>,
 }
 
 /// The extent of everything that the text is known to destroy.
@@ -79,6 +81,8 @@ struct Terms {
     unguarded: bool,
     /// True if names of the workspace are hidden from programs or protected.
     restricts_names: bool,
+    /// True if programs can run where the workspace is mounted read-only.
+    has_reading_view: bool,
 }
 
 /// Chooses the route of a program in a session.
@@ -96,6 +100,7 @@ pub(crate) fn route(
         unheld: unguarded || profile.reaches_network(),
         unguarded,
         restricts_names: session.restricts_names(),
+        has_reading_view: session.has_reading_view(),
     };
     routing(terms, program.route, nature, reach)
 }
@@ -124,19 +129,23 @@ fn routing(terms: Terms, choice: RouteChoice, nature: Nature, reach: LossExtent)
     let reads = nature == Nature::Reads && choice == RouteChoice::Automatic;
     let direct = choice == RouteChoice::Direct;
     let up_front = if direct { UpFront::Everything } else { up_front };
+    // A transaction of a read-only workspace would have nothing to hold back.
+    let is_fixed = !terms.writes_workspace && !terms.unguarded;
     let route = match terms.guard {
         _ if choice == RouteChoice::Watch => Route::Reading,
-        Guard::Off | Guard::Text => unjudged,
-        Guard::Auto | Guard::Transaction if direct => unjudged,
+        Guard::Off => unjudged,
+        Guard::Text | Guard::Auto | Guard::Transaction if direct => unjudged,
+        Guard::Text if (reads || is_fixed) && terms.has_reading_view => Route::Reading,
+        Guard::Text => unjudged,
         Guard::Auto if reads => Route::Reading,
-        // The workspace is read-only, so a transaction would have nothing to hold back.
-        Guard::Auto | Guard::Transaction if !terms.writes_workspace => match terms.unguarded {
-            true => unjudged,
-            false => Route::Reading,
-        },
+        Guard::Auto | Guard::Transaction if is_fixed => Route::Reading,
+        Guard::Auto | Guard::Transaction if !terms.writes_workspace => unjudged,
         Guard::Auto | Guard::Transaction => Route::Transaction(EffectsReview::Required),
     };
-    Routing { route, up_front }
+    let is_unheld = terms.guard == Guard::Text && route != Route::Reading && !is_fixed;
+    // A program that is to write, as its call says, does not only read.
+    let nature = if reads { Nature::Reads } else { Nature::Acts };
+    Routing { route, up_front, unheld: is_unheld.then_some(nature) }
 }
 
 #[cfg(test)]
@@ -149,6 +158,7 @@ mod tests {
         unheld: false,
         unguarded: false,
         restricts_names: false,
+        has_reading_view: true,
     };
     const REVIEWED: Route = Route::Transaction(EffectsReview::Required);
 
@@ -169,7 +179,9 @@ mod tests {
         let always = Terms { guard: Guard::Transaction, ..TERMS };
         assert_eq!(both(always, RouteChoice::Automatic), [(REVIEWED, Nothing); 2]);
         let text = Terms { guard: Guard::Text, ..TERMS };
-        assert_eq!(both(text, RouteChoice::Automatic), [(Route::Direct, Everything); 2]);
+        let automatic = both(text, RouteChoice::Automatic);
+        assert_eq!(automatic, [(Route::Reading, Everything), (Route::Direct, Everything)]);
+        assert_eq!(both(text, RouteChoice::Transaction), [(Route::Direct, Everything); 2]);
         let off = Terms { guard: Guard::Off, ..TERMS };
         assert_eq!(both(off, RouteChoice::Automatic), [(Route::Direct, Nothing); 2]);
     }
@@ -215,14 +227,51 @@ mod tests {
         assert_eq!(both(beyond, RouteChoice::Automatic)[1], (Route::Direct, UpFront::Known));
     }
 
+    /// Under `guard = "text"`, the nature by which both lines are judged where nothing holds back
+    /// their changes.
+    fn unheld(terms: Terms, choice: RouteChoice) -> [Option<Nature>; 2] {
+        let terms = Terms { guard: Guard::Text, ..terms };
+        [Nature::Reads, Nature::Acts]
+            .map(|nature| routing(terms, choice, nature, LossExtent::Workspace).unheld)
+    }
+
+    #[test]
+    fn where_nothing_holds_back_changes_the_text_must_prove_that_there_are_none() {
+        let acts = Some(Nature::Acts);
+        assert_eq!(unheld(TERMS, RouteChoice::Automatic), [None, acts]);
+        // Nothing is proven about a line that is to write.
+        assert_eq!(unheld(TERMS, RouteChoice::Transaction), [acts; 2]);
+        assert_eq!(unheld(TERMS, RouteChoice::Direct), [acts; 2]);
+        assert_eq!(unheld(TERMS, RouteChoice::Watch), [None; 2]);
+        let blind = Terms { has_reading_view: false, ..TERMS };
+        let reads = Some(Nature::Reads);
+        assert_eq!(unheld(blind, RouteChoice::Automatic), [reads, acts]);
+        // An overlay that only hides names holds nothing back.
+        let restricted = Terms { restricts_names: true, ..TERMS };
+        assert_eq!(unheld(restricted, RouteChoice::Automatic), [None, acts]);
+        for has_reading_view in [true, false] {
+            let fixed = Terms { writes_workspace: false, has_reading_view, ..TERMS };
+            assert_eq!(unheld(fixed, RouteChoice::Automatic), [None; 2]);
+            let beyond = Terms { unguarded: true, ..fixed };
+            assert_eq!(unheld(beyond, RouteChoice::Automatic)[1], acts);
+        }
+        for guard in [Guard::Off, Guard::Auto, Guard::Transaction] {
+            let terms = Terms { guard, ..TERMS };
+            let routing =
+                routing(terms, RouteChoice::Automatic, Nature::Acts, LossExtent::Workspace);
+            assert_eq!(routing.unheld, None);
+        }
+    }
+
     #[test]
     fn hidden_names_are_hidden_whatever_the_guard() {
-        for guard in [Guard::Off, Guard::Text] {
+        let waived = Route::Transaction(EffectsReview::Waived);
+        for (guard, reader) in [(Guard::Off, waived), (Guard::Text, Route::Reading)] {
             let restricted = Terms { guard, restricts_names: true, ..TERMS };
-            let waived = Route::Transaction(EffectsReview::Waived);
+            // From the reading route a call goes to a reviewed transaction if names are hidden.
             assert_eq!(
                 both(restricted, RouteChoice::Automatic).map(|(route, _)| route),
-                [waived; 2]
+                [reader, waived]
             );
         }
     }

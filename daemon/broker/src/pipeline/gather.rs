@@ -14,7 +14,7 @@ use crate::{
     cells::{analyst::Analyst, checkers::programs, seen::TargetSnapshot, session::Session},
     changes::{
         change::{self, DIFF},
-        guard::{self, Route},
+        guard::{self, Route, Routing},
     },
     pipeline::fetch,
     tools::Tool,
@@ -22,7 +22,10 @@ use crate::{
 use gathered::GatheredFacts;
 use look::inspect_if_ruled;
 use palisade_plan::{Path, change::EvidenceDepth, search::Glob};
-use palisade_policy::{DESTRUCTIVE, analysis::Nature};
+use palisade_policy::{
+    DESTRUCTIVE,
+    analysis::{Nature, unproven},
+};
 use palisade_protocol::{Ask, ErrorCode, Finding, Guard, Severity, WireError};
 
 /// Gathers what an approver is to be shown: what the call would do and touch. `held` is the
@@ -79,6 +82,7 @@ pub(crate) async fn gather(
             (facts.findings, seen.targets) = (looked.findings, looked.targets);
             facts.findings.extend(direct(program));
             let routing = guard::route(session, program, analysed.nature, looked.reach);
+            facts.findings.extend(unheld(routing, &facts.findings));
             (facts.up_front, *route) = (routing.up_front, routing.route);
         }
         Task::Fetch(_) => *failed = fetch::unavailable(session),
@@ -94,6 +98,7 @@ pub(crate) async fn gather(
                 facts.findings.extend(looked.findings);
                 seen.targets.extend(looked.targets);
                 let routing = guard::route(session, &program, Nature::Acts, looked.reach);
+                facts.findings.extend(unheld(routing, &facts.findings));
                 (facts.up_front, *route) = (routing.up_front, routing.route);
             }
         }
@@ -124,6 +129,11 @@ fn unreviewed_direct_job(session: &Session, program: &Program) -> Option<CallErr
         let hint = "leave out `route`: the job then runs in a transaction";
         CallError::Refused(WireError::new(ErrorCode::Denied, message, hint))
     })
+}
+
+/// The finding for a program whose changes nothing holds back and that may make some.
+fn unheld(routing: Routing, findings: &[Finding]) -> Option<Finding> {
+    routing.unheld.and_then(|nature| unproven(nature, findings))
 }
 
 /// The finding for a job that runs directly in the workspace: nobody can review its changes.

@@ -1,6 +1,10 @@
 //! The findings of the analysis, and how they are settled once it is known which targets exist.
 
-use crate::{Commands, facts::DESTRUCTIVE, is_asked};
+use crate::{
+    Commands,
+    facts::{DESTRUCTIVE, SUSPECTED},
+    is_asked,
+};
 use bincode::{Decode, Encode};
 use palisade_protocol::{Ask, Finding, Severity, Span};
 use serde::Deserialize;
@@ -35,7 +39,7 @@ impl Kind {
             Self::NestedCode => "nested_code",
             Self::WorkspaceCode => "workspace_code",
             Self::Hidden => "hidden",
-            Self::Suspected => "suspected",
+            Self::Suspected => SUSPECTED,
             Self::Destructive => DESTRUCTIVE,
         }
     }
@@ -230,6 +234,15 @@ fn is_lost(target: &FindingTarget, place: &dyn PathLookup) -> bool {
             }),
         },
     }
+}
+
+/// Returns a finding about a text that is not proven to read only; `None` if it is, or if one of its
+/// findings requires approval already. It is for a command whose changes nothing holds back.
+#[must_use]
+pub fn unproven(nature: Nature, findings: &[Finding]) -> Option<Finding> {
+    let why = "it is not proven to only read, and nothing would hold back what it changes";
+    let is_unproven = nature != Nature::Reads && !findings.iter().any(is_asked);
+    is_unproven.then(|| Finding::new(SUSPECTED, Severity::Warning, why))
 }
 
 /// Returns `true` if findings of the analysis require approval of a call, under an ask mode.

@@ -49,6 +49,8 @@ pub(crate) struct SessionCell {
     pub(crate) spares: Arc<SpareShells>,
     pub(super) runners: Runners,
     pub(super) readers: Runners,
+    /// True if the host has what readers need: mounts and processes of their own.
+    pub(super) has_reading_view: bool,
     pub(crate) transactions: Transactions,
     pub(crate) oom: OomCounter,
 }

@@ -15,6 +15,11 @@ impl Session {
         }
     }
 
+    /// Returns `true` if programs can run where the workspace is mounted read-only.
+    pub(crate) const fn has_reading_view(&self) -> bool {
+        self.cell.has_reading_view
+    }
+
     /// Returns the session's receipt: what is enforced.
     pub(crate) fn receipt(&self) -> Receipt {
         let mut receipt = Receipt { guard: self.guard(), ..self.receipt.made.clone() };

@@ -35,7 +35,7 @@ use crate::{
     },
 };
 use palisade_plan::{
-    Found, Records, SessionUid,
+    Found, Namespace, Records, SessionUid,
     cell::{FILE_CHANNELS, Fault, Ready},
     launcher::{Reply, Request, SessionNumber, SessionOwner},
     record::Recording,
@@ -161,10 +161,17 @@ pub(crate) async fn begin(
         fault = Fault::Workspace;
     }
     // Prepares the runner that the first command will most likely need.
+    let mounted = [Namespace::Mount, Namespace::Pid];
+    let has_reading_view = mounted.iter().all(|own| made.ready.namespaces.contains(own));
     match (guard, transactions.unavailable_reason()) {
-        (Guard::Auto, None) => readers.prepare().await,
-        (Guard::Off | Guard::Text, _) | (_, Some(_)) => runners.prepare().await,
         (Guard::Transaction, None) => {}
+        (Guard::Auto, None) => readers.prepare().await,
+        (Guard::Text | Guard::Auto | Guard::Transaction, _) if has_reading_view => {
+            readers.prepare().await;
+        }
+        (Guard::Off | Guard::Text | Guard::Auto | Guard::Transaction, _) => {
+            runners.prepare().await;
+        }
     }
     if let (true, Found::Yes(_), Found::No(why)) =
         (profile.writes_workspace(), &overlay.write, &overlay.memory)
@@ -208,6 +215,7 @@ pub(crate) async fn begin(
             spares,
             runners,
             readers,
+            has_reading_view,
             transactions,
             oom: OomCounter::open(&made.oom_file),
         },
