@@ -3,7 +3,7 @@
 
 use palisade_client::Answer;
 use palisade_protocol::{ErrorCode, Guard, RawPath, Route};
-use palisade_tests::{Desk, Mode, data, fill, listed, profile_with, tree, unconfined};
+use palisade_tests::{Desk, Mode, data, effort, fill, listed, profile_with, tree, unconfined};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
@@ -329,6 +329,86 @@ fn a_checker_destroys_nothing_unasked() {
         let (result, asked) = desk.call("diagnostics", json!({}), |_| Some(Answer::approve()));
         assert_eq!(asked.len(), 1, "{mode:?}: {:?}", result.error);
         assert!(!workspace.join("d").exists(), "{mode:?}");
+    }
+}
+
+/// A checker that runs a script of the workspace.
+const SCRIPT_CHECKER: &str = "[[diagnostics]]\nname = \"way\"\nargv = [\"bash\", \"./way.sh\"]\n\
+                              format = \"gcc\"\n";
+
+/// Returns whether one of the ways is tried in this mode where each takes long: in the short form a third.
+fn is_sampled(mode: Mode, number: usize) -> bool {
+    effort(number % 3 == usize::from(mode == Mode::User), true)
+}
+
+/// Every way to destroy, taken by a checker.
+#[test]
+fn a_checker_destroys_nothing_unasked_in_any_way() {
+    for mode in Mode::all() {
+        let text = profile_with(&[]);
+        let (rest, _) = text.split_once("[[diagnostics]]").unwrap();
+        let desk = Desk::new(mode, &format!("{rest}{SCRIPT_CHECKER}"));
+        let workspace = desk.world.workspace();
+        reset(&desk, &workspace);
+        let ways = WAYS.into_iter().enumerate();
+        for (_, line) in ways.filter(|(number, _)| is_sampled(mode, *number)) {
+            desk.file("way.sh", &format!("{line}\n"));
+            let before = tree(&workspace);
+            let (code, message) = desk.sandbox.refused("diagnostics", json!({}));
+            assert_eq!(tree(&workspace), before, "{mode:?}: {line}: {message}");
+            assert_eq!(code, ErrorCode::Denied, "{mode:?}: {line}: {message}");
+        }
+    }
+}
+
+/// The parts of a workspace that a line has lost, as they are named in a change set: a directory that is
+/// gone is one of them.
+fn lost_parts(before: &[Option<Vec<u8>>], directory: &Path) -> Vec<&'static str> {
+    let is_gone = !directory.join("d").exists();
+    let lost = PARTS.iter().zip(before).filter_map(|(name, bytes)| {
+        let is_lost = fs::read(directory.join(name)).ok() != *bytes;
+        is_lost.then_some(if is_gone && name.starts_with("d/") { "d" } else { name })
+    });
+    let mut lost: Vec<_> = lost.collect();
+    lost.dedup();
+    lost
+}
+
+/// The files that a way may lose.
+const PARTS: [&str; 5] = ["a.txt", "b.txt", "new.txt", "d/c.txt", "d/e.txt"];
+
+fn parts(directory: &Path) -> Vec<Option<Vec<u8>>> {
+    PARTS.map(|name| fs::read(directory.join(name)).ok()).to_vec()
+}
+
+/// Of each way that loses several files, all but one of them is approved: that one is as before.
+#[test]
+fn what_an_approval_leaves_out_is_kept_in_every_way() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        desk.attach();
+        let (workspace, control) = (desk.world.workspace(), desk.world.outside());
+        fs::remove_file(desk.world.canary()).unwrap();
+        reset(&desk, &control);
+        let before = parts(&control);
+        let mut tried = 0;
+        for line in WAYS {
+            reset(&desk, &control);
+            run(&desk, &control, line);
+            let lost = lost_parts(&before, &control);
+            let [.., first, kept] = lost[..] else { continue };
+            reset(&desk, &workspace);
+            let path = RawPath::from(workspace.join(kept));
+            let (result, asked) = desk.bash(line, |_| Answer::approve_without([path.clone()]));
+            assert!(!asked.is_empty(), "{mode:?} {line}");
+            let left = lost_parts(&before, &workspace);
+            assert!(!left.contains(&kept), "{mode:?} {line}: lost {left:?}: {result:?}");
+            assert!(left.iter().all(|name| lost.contains(name)), "{mode:?} {line}: lost {left:?}");
+            assert!(result.success, "{mode:?} {line}: {:?}", result.error);
+            assert!(left.contains(&first), "{mode:?} {line}: lost {left:?}");
+            tried += 1;
+        }
+        assert!(tried > 8, "{mode:?}: only {tried} ways lose several files");
     }
 }
 
