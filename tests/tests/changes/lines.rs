@@ -3,9 +3,12 @@
 
 use palisade_client::CallResult;
 use palisade_protocol::Route;
-use palisade_tests::{Desk, Dice, Mode, cases, profile_with, report, tree};
+use palisade_tests::{Desk, Dice, Mode, cases, job_of, profile_with, report, tree};
 use serde_json::json;
-use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    time::Duration,
+};
 
 /// Commands that destroy `victim`, or what is in it.
 const DESTROYS: [&str; 16] = [
@@ -232,19 +235,78 @@ const MISREAD: [&str; 10] = [
     "sed -n w\\ victim other",
 ];
 
-/// Held back or not, what the reading route is given can change neither bytes nor modes.
+/// Tries every kind of change, and prints what the kernel says to each.
+const CHANGES: &str = r#"exec python3 - <<'E'
+import errno, os
+changes = {
+    "utime": lambda: os.utime("victim", (1, 1)),
+    "setxattr": lambda: os.setxattr("victim", "user.note", b"x"),
+    "chmod": lambda: os.chmod("victim", 0o640),
+    "chmod directory": lambda: os.chmod("u", 0o750),
+    "chown": lambda: os.chown("victim", os.getuid(), os.getgid()),
+    "write": lambda: open("victim", "a").write("more"),
+    "truncate": lambda: os.truncate("victim", 1),
+    "create": lambda: open("made", "x"),
+    "mkdir": lambda: os.mkdir("new"),
+    "link": lambda: os.link("other", "second"),
+    "symlink": lambda: os.symlink("other", "soft"),
+    "rename": lambda: os.rename("other", "victim"),
+    "rename inside": lambda: os.rename("u/1", "u/2"),
+    "unlink": lambda: os.unlink("u/2"),
+    "rmdir": lambda: os.rmdir("empty"),
+}
+for name, change in changes.items():
+    try:
+        change()
+        print(name, "done")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+E"#;
+
+/// Runs a line where a job that watches runs, whatever analysis makes of it: on the reading route.
+fn run_reading(desk: &Desk, line: &str) -> String {
+    let asked = json!({"command": line, "route": "watch", "background": true});
+    let started = desk.sandbox.call("bash", asked);
+    assert_eq!(started.route, Some(Route::Reading), "{line}: {started:?}");
+    desk.sandbox.whole_job(job_of(&started).job).0
+}
+
+/// What runs on the reading route can change neither bytes nor names nor attributes.
 #[test]
 fn the_reading_route_can_not_write_whatever_runs_there() {
     for mode in Mode::all() {
-        let desk = Desk::new(mode, &profile_with(&[]));
-        furnish(&desk);
-        desk.file("u/1", "one\n");
-        desk.file("u/2", "two\n");
+        let furnished = |guard: &str| {
+            let guard = format!("guard = {guard:?}");
+            let desk = Desk::new(mode, &profile_with(&[("guard = \"auto\"", &guard)]));
+            furnish(&desk);
+            desk.file("u/1", "one\n");
+            desk.file("u/2", "two\n");
+            desk.file("empty/gone", "");
+            std::fs::remove_file(desk.path("empty/gone")).unwrap();
+            desk
+        };
+        let desk = furnished("auto");
         let before = tree(&desk.world.workspace());
-        for line in MISREAD {
-            let asked = json!({"command": line, "cwd": desk.world.workspace()});
-            let result = desk.sandbox.call("bash", asked);
-            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?}: {line}: {result:?}");
+        let attributes = || {
+            let names = ["victim", "other", "u", "u/1", "u/2", "empty"];
+            names.map(|name| {
+                let meta = std::fs::metadata(desk.path(name)).unwrap();
+                let listed = rustix::fs::listxattr(desk.path(name), &mut [0_u8; 0]).unwrap();
+                (meta.mode(), meta.mtime(), meta.ctime(), meta.ctime_nsec(), listed)
+            })
+        };
+        let attributes_before = attributes();
+        for line in MISREAD.into_iter().chain(DESTROYS) {
+            let said = run_reading(&desk, line);
+            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?}: {line}: {said}");
         }
+        let said = run_reading(&desk, CHANGES);
+        assert_eq!(said.lines().count(), 15, "{mode:?}: {said}");
+        assert!(said.lines().all(|line| line.ends_with(" EROFS")), "{mode:?}: {said}");
+        assert_eq!(tree(&desk.world.workspace()), before, "{mode:?}");
+        assert_eq!(attributes(), attributes_before, "{mode:?}");
+        // The control: without a guard each of these changes something.
+        let said = furnished("off").sandbox.ok(CHANGES);
+        assert!(said.lines().all(|line| line.ends_with(" done")), "{mode:?}: {said}");
     }
 }
