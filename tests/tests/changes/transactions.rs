@@ -435,6 +435,44 @@ fn an_approved_line_loses_what_was_shown_and_nothing_else() {
     }
 }
 
+/// A rule that allows a command does away with the approval of the command, not of what it loses.
+#[test]
+fn a_line_that_a_rule_allows_loses_nothing_unasked() {
+    let rule = "[[rules]]\nverdict = \"allow\"\nwhy = \"builds\"\ntools = [\"bash\"]\n\
+                command = [[\"make\", \"rm\"]]\n\n[layers]";
+    for mode in Mode::all() {
+        let asks = ("ask = \"destructive\"", "ask = \"sensitive\"");
+        let desk = Desk::asking(mode, &profile_with(&[asks, ("[layers]", rule)]), Ask::Sensitive);
+        fill(&desk);
+        desk.file("dd/one", "one\n");
+        desk.file("Makefile", "clean:\n\trm -r dd\nall:\n\techo new > new\n");
+        let lines = ["make -s clean", "rm -r dd"];
+        let before = tree(&desk.world.workspace());
+        for line in lines {
+            let (code, _) = desk.refused("bash", json!({"command": line}));
+            assert_eq!(code, ErrorCode::Denied, "{mode:?}: {line}");
+            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?}: {line}");
+        }
+        desk.attach();
+        for line in lines {
+            let (result, asked) = desk.bash(line, |_| Answer::deny("not that"));
+            let reviews: Vec<_> = asked.iter().map(|one| one.review).collect();
+            assert_eq!(reviews, [Review::Effects], "{mode:?}: {line}: {:?}", result.error);
+            assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?}: {line}");
+            assert_eq!(tree(&desk.world.workspace()), before, "{mode:?}: {line}");
+        }
+        // The controls: the rule holds for what loses nothing, and for no other command.
+        let (result, asked) = desk.bash("make -s all", nobody);
+        assert!(result.success && asked.is_empty(), "{mode:?}: {:?}", result.error);
+        assert_eq!(desk.text("new").as_deref(), Some("new\n"), "{mode:?}");
+        let (result, asked) = desk.bash("touch other", approve);
+        assert!(result.success && asked.len() == 1, "{mode:?}: {:?}", result.error);
+        let (result, asked) = desk.bash("make -s clean", approve);
+        assert!(result.success && asked.len() == 1, "{mode:?}: {:?}", result.error);
+        assert!(!desk.path("dd").exists(), "{mode:?}");
+    }
+}
+
 #[test]
 fn guards_that_hold_less_say_so() {
     for mode in Mode::all() {
