@@ -1,7 +1,7 @@
 //! Commands and others who change the same files at the same time: nothing that anybody wrote is
 //! lost unless somebody says so, and what a command finds is what is there when it starts.
 
-use palisade_client::{Answer, Event, Question, Review};
+use palisade_client::{Answer, Event, JobStatus, Question, Review};
 use palisade_protocol::{ErrorCode, RawPath};
 use palisade_tests::{Desk, Dice, Mode, data, effort, profile_with, tree};
 use serde_json::json;
@@ -258,4 +258,78 @@ time.sleep({pause} / 1000)'",
         }
     }
     committed
+}
+
+/// A job that gets a descriptor from another program, and writes into that file once it sees `go`.
+const RECEIVER: &str = r#"exec python3 -u -c '
+import os, socket, time
+own = socket.socket(socket.AF_UNIX)
+own.bind("/tmp/passing")
+own.listen()
+print("listening")
+other, _ = own.accept()
+_, [file], _, _ = socket.recv_fds(other, 1, 1)
+other.send(b"x")
+while not os.path.exists("go"): time.sleep(0.01)
+print("wrote", os.pwrite(file, b"EVIL", 0))'"#;
+
+/// Deletes a file, makes another, and passes the descriptor of that to the job.
+const SENDER: &str = r#"exec python3 -c '
+import os, socket
+os.remove("a.txt")
+file = open("made", "w")
+file.write("good\n")
+file.flush()
+other = socket.socket(socket.AF_UNIX)
+other.connect("/tmp/passing")
+socket.send_fds(other, [b"x"], [file.fileno()])
+other.recv(1)'"#;
+
+/// Waits until a job has printed a text.
+async fn printed(desk: &Desk, job: u64, text: &str) {
+    let mut cursor = 0;
+    let mut all = String::new();
+    while !all.contains(text) {
+        let asked = json!({"job": job, "cursor": cursor, "wait_ms": 60_000});
+        let result = desk.sandbox.session.call("job_output", asked).await.unwrap();
+        let status = JobStatus::of(&result).unwrap();
+        cursor = status.cursor;
+        all.push_str(&result.output);
+        assert!(all.contains(text) || !status.has_ended(), "{all}: {status:?}");
+    }
+}
+
+/// What is written during the review, by a descriptor that outlived its transaction, is not committed.
+#[test]
+fn a_descriptor_that_a_job_was_passed_changes_nothing_that_is_approved() {
+    for mode in Mode::all() {
+        for writes in [true, false] {
+            let desk = filled(mode, &profile_with(&[]));
+            desk.attach();
+            let job = desk.sandbox.start_job(json!({"command": RECEIVER, "route": "watch"}));
+            desk.sandbox.wait(printed(&desk, job, "listening"));
+            let call = desk.sandbox.session.call("bash", json!({"command": SENDER}));
+            let (result, asked) = desk.during(async { call.await.unwrap() }, async |question| {
+                if writes {
+                    desk.file("go", "");
+                    printed(&desk, job, "wrote 4").await;
+                }
+                desk.operator.answer(question, Answer::approve()).await.unwrap();
+            });
+            assert_eq!(asked.len(), 1, "{mode:?} {writes}: {result:?}");
+            if writes {
+                let error = result.error.unwrap();
+                assert_eq!(error.code, ErrorCode::StaleApproval, "{mode:?}: {error:?}");
+                assert_eq!(desk.text("made"), None, "{mode:?}");
+                assert!(desk.path("a.txt").exists(), "{mode:?}");
+            } else {
+                // The control: what was approved is committed, and a later write does not reach it.
+                assert!(result.success, "{mode:?}: {:?}", result.error);
+                assert!(!desk.path("a.txt").exists(), "{mode:?}");
+                desk.file("go", "");
+                desk.sandbox.wait(printed(&desk, job, "wrote 4"));
+                assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
+            }
+        }
+    }
 }
