@@ -2,8 +2,10 @@
 //! approver they are done, and leave what they leave without a sandbox.
 
 use palisade_tests::{
-    Desk, FixtureRepository, Mode, WorkingTree, git_summary, is_denied, listed, outside,
-    profile_with, report, tree, unconfined,
+    Desk, FixtureRepository, Mode,
+    TableCall::{Bash, Tool},
+    TableCase, WorkingTree, git_summary, is_denied, listed, outside, profile_with, report, tree,
+    unconfined,
 };
 use serde_json::json;
 use std::{fs, path::Path};
@@ -303,5 +305,75 @@ fn the_message_of_the_last_commit_may_be_deleted_and_undo_has_it() {
         let undone = desk.sandbox.call("undo", json!({"call_id": result.undo}));
         assert!(undone.success, "{:?}", undone.error);
         assert_eq!(desk.text(".git/COMMIT_EDITMSG").as_deref(), Some("A message\n"));
+    }
+}
+
+/// Calls that change a committed file, each on what the one before left of it.
+const CHANGED_AGAIN: [TableCase; 6] = [
+    (
+        &[
+            Tool(
+                "edit",
+                r#"{"path": "README.md", "old_string": "Welcome", "new_string": "Come in"}"#,
+            ),
+            Bash("sed -i 's/Come in/Hello/' README.md"),
+        ],
+        "grep -q Hello README.md",
+    ),
+    (
+        &[
+            Tool(
+                "apply_patch",
+                r#"{"patch": "*** Begin Patch\n*** Update File: README.md\n@@\n-# Project\n+# The project\n*** End Patch\n"}"#,
+            ),
+            Bash("python3 scripts/format.py --atomic README.md"),
+            Bash("sed -i 's/The project/A project/' README.md"),
+        ],
+        "grep -q 'A project' README.md",
+    ),
+    (
+        &[Bash("echo more >> docs/faq.md"), Bash("sed -i s/more/less/ docs/faq.md")],
+        "tail -1 docs/faq.md | grep -qx less",
+    ),
+    (
+        &[
+            Tool("write_file", r#"{"path": "docs/faq.md", "content": "more\n", "mode": "append"}"#),
+            Tool("write_file", r#"{"path": "docs/faq.md", "content": "less\n"}"#),
+        ],
+        "grep -qx less docs/faq.md && test $(wc -l < docs/faq.md) = 1",
+    ),
+    (
+        &[Bash("echo more >> docs/faq.md"), Bash("git checkout -q -- docs/faq.md")],
+        "git diff --quiet docs/faq.md",
+    ),
+    (
+        &[
+            Bash("git mv docs/faq.md docs/questions.md"),
+            Bash("echo more >> docs/questions.md"),
+            Bash("sed -i s/more/less/ docs/questions.md"),
+        ],
+        "tail -1 docs/questions.md | grep -qx less",
+    ),
+];
+
+#[test]
+fn what_was_made_of_a_committed_file_is_changed_again_with_no_approver() {
+    for mode in Mode::all() {
+        let mut desk = Desk::new(mode, &profile_with(&[]));
+        let repository = FixtureRepository::with(&desk.world, WorkingTree::Clean, "true");
+        let mut failures = Vec::new();
+        for (calls, check) in CHANGED_AGAIN {
+            let copy = repository.copy(&desk.world, "again");
+            desk.move_to(&copy);
+            for call in calls {
+                let result = call.make(&desk);
+                failures.extend(result.error.map(|error| format!("{mode:?}: {call}: {error}")));
+            }
+            if !unconfined(&desk.world, &copy, &desk.world.state(), check).status.success() {
+                failures.push(format!("{mode:?}: this is not true afterwards: {check}"));
+            }
+            fs::remove_dir_all(copy).unwrap();
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 }

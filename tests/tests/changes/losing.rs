@@ -36,7 +36,7 @@ const IGNORED: Disregarded =
     Disregarded { directories: &["dist", "build", "mirrors"], endings: &[".log"] };
 
 /// The working tree.
-const FILES: [TableCase; 21] = [
+const FILES: [TableCase; 22] = [
     (&[Bash("mv scratch.txt scratch.o")], "test -e scratch.o"),
     (&[Bash("mv scratch.txt dist/scratch.txt")], "test -e dist/scratch.txt"),
     (&[Bash("mv records node_modules/records")], "test -e node_modules/records"),
@@ -86,10 +86,19 @@ const FILES: [TableCase; 21] = [
     (&[Bash("echo more >> scratch.txt"), Bash("rm scratch.txt")], "! test -e scratch.txt"),
     (&[Bash("echo records/ >> .gitignore"), Bash("rm -r records")], "! test -e records"),
     (&[Bash("mv scratch.txt moved.txt"), Bash("echo x > moved.txt")], "grep -qx x moved.txt"),
+    // What the session made of a committed file still has the attributes of that file.
+    (
+        &[
+            Bash("git add scratch.txt && git commit -qm Keep scratch.txt"),
+            Bash("echo more >> scratch.txt"),
+            Bash("python3 -c 'import os; os.removexattr(\"scratch.txt\", \"user.note\")'"),
+        ],
+        "python3 -c 'import os, sys; sys.exit(len(os.listxattr(\"scratch.txt\")))'",
+    ),
 ];
 
 /// Cases that lose what git has.
-const GIT: [TableCase; 17] = [
+const GIT: [TableCase; 21] = [
     (&[Tool("move_file", r#"{"from": ".git", "to": "node_modules/x"}"#)], "! test -e .git"),
     (&[Bash("git checkout -q -- src/app/views.py")], "git diff --quiet src/app/views.py"),
     (&[Bash("git reset -q --hard")], "git diff --quiet src/app/views.py"),
@@ -137,6 +146,50 @@ const GIT: [TableCase; 17] = [
             Bash("git reflog expire --expire=now --all"),
         ],
         "! test -e scratch.txt && ! git log --all --reflog --format=%s | grep -qx Keep",
+    ),
+    // What was edited, added to or renamed because a commit keeps it must stay in that commit.
+    (
+        &[
+            Bash("git add scratch.txt && git commit -qm Keep scratch.txt"),
+            Tool(
+                "edit",
+                r#"{"path": "scratch.txt", "old_string": "not tracked", "new_string": "edited"}"#,
+            ),
+            Bash("echo x > scratch.txt"),
+            Bash("git reset -q --soft HEAD~1"),
+            Bash("git reflog expire --expire=now --all && git gc -q --prune=now"),
+        ],
+        "grep -qx x scratch.txt && ! git log --all --reflog --format=%s | grep -qx Keep",
+    ),
+    (
+        &[
+            Bash("git add scratch.txt && git commit -qm Keep scratch.txt"),
+            Bash("git mv scratch.txt moved.txt"),
+            Bash("echo x > moved.txt"),
+            Bash("git reset -q --soft HEAD~1"),
+            Bash("git reflog expire --expire=now --all && git gc -q --prune=now"),
+        ],
+        "grep -qx x moved.txt && ! git log --all --reflog --format=%s | grep -qx Keep",
+    ),
+    (
+        &[
+            Bash("git init -q sub"),
+            Bash("cd sub && git add f && git -c user.name=x -c user.email=x@y commit -qm f; cd .."),
+            Bash("echo more >> sub/f"),
+            Bash("echo x > sub/f"),
+            Bash("rm -rf sub/.git"),
+        ],
+        "grep -qx x sub/f && ! test -e sub/.git",
+    ),
+    (
+        &[
+            Bash("git stash store -q -m Mine $(git stash create)"),
+            Bash("echo '# more' >> src/app/views.py"),
+            Bash("git checkout -q 'stash@{0}' -- src/app/views.py"),
+            Bash("git stash drop -q"),
+            Bash("echo x > src/app/views.py"),
+        ],
+        "grep -qx x src/app/views.py && ! git stash list | grep -q Mine",
     ),
     (
         &[Bash("git stash push -q src/app/views.py"), Bash("git stash drop -q")],

@@ -3,8 +3,9 @@
 
 use palisade_client::Answer;
 use palisade_protocol::{ErrorCode, RawPath};
-use palisade_tests::{Desk, Mode, profile_with, unconfined};
+use palisade_tests::{Desk, Mode, is_denied, profile_with, unconfined};
 use serde_json::json;
+use std::fs;
 
 /// A repository with one commit, and an untracked file that nothing else has.
 fn desk(mode: Mode) -> Desk {
@@ -107,5 +108,27 @@ fn a_directory_that_nobody_can_read_any_more_is_asked_about() {
             desk.sandbox.refused("bash", json!({"command": "mkdir x; chmod 000 .git"}));
         assert_eq!(code, ErrorCode::Denied, "{mode:?}: {message}");
         assert!(desk.text("tracked.txt").is_some());
+    }
+}
+
+/// Edits name what they replace, but not that the file has other names.
+#[test]
+fn an_edit_that_breaks_a_hard_link_is_asked_about() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        desk.file("notes.txt", "one\n");
+        let (notes, other) = (desk.path("notes.txt"), desk.path("other.txt"));
+        fs::hard_link(notes, other).unwrap();
+        let edit = json!({"path": "notes.txt", "old_string": "one", "new_string": "two"});
+        let denied = desk.sandbox.call("edit", edit.clone());
+        assert!(is_denied(&denied), "{mode:?}: {:?}", denied.error);
+        let why = format!("{:?}", denied.error);
+        assert!(why.contains("other names (hard links)"), "{mode:?}: {why}");
+        assert_eq!(desk.text("notes.txt").as_deref(), Some("one\n"));
+        desk.attach();
+        let (approved, asked) = desk.call("edit", edit, |_| Some(Answer::approve()));
+        assert_eq!((approved.success, asked.len()), (true, 1), "{mode:?}: {:?}", approved.error);
+        assert_eq!(desk.text("notes.txt").as_deref(), Some("two\n"), "{mode:?}");
+        assert_eq!(desk.text("other.txt").as_deref(), Some("one\n"), "{mode:?}");
     }
 }

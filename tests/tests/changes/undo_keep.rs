@@ -3,7 +3,9 @@
 
 use palisade_client::Open;
 use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Daemon, Mode, Sandbox, World, profile_never_asking};
+use palisade_tests::{
+    Daemon, Desk, Mode, Sandbox, World, outside, profile_never_asking, profile_with,
+};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf, process::Output};
 
@@ -64,6 +66,33 @@ fn many_small_writes_push_no_loss_out_of_undo() {
             assert!(sandbox.done("undo", json!({"call_id": lost.undo})).success);
             assert_eq!(fs::read_to_string(&precious).unwrap(), "irreplaceable\n", "{mode:?}");
         }
+    }
+}
+
+/// Nobody is asked about the files of an operation of git, so that undo has to keep them.
+#[test]
+fn many_small_writes_push_no_list_of_a_rebase_out_of_undo() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        let make = "git init -q . && mkdir .git/rebase-merge && \
+                    echo 'pick 1' > .git/rebase-merge/git-rebase-todo && echo mine > .git/x.lock";
+        outside(&desk.world, &desk.world.workspace(), make);
+        let deleted = desk.sandbox.bash("rm -rf .git/rebase-merge .git/x.lock");
+        assert!(deleted.success, "{mode:?}: {:?}", deleted.error);
+        let write = |content: &str| {
+            desk.sandbox.done("write_file", json!({"path": "own", "content": content}))
+        };
+        let own = write("first");
+        for n in 1..=1_100 {
+            assert!(write(&n.to_string()).success);
+        }
+        let gone = desk.sandbox.call("undo", json!({"call_id": own.undo}));
+        assert_eq!(code(&gone), Some(ErrorCode::NotFound), "{mode:?}");
+        let undone = desk.sandbox.call("undo", json!({"call_id": deleted.undo}));
+        assert!(undone.success, "{mode:?}: {:?}", undone.error);
+        let todo = desk.text(".git/rebase-merge/git-rebase-todo");
+        assert_eq!(todo.as_deref(), Some("pick 1\n"), "{mode:?}");
+        assert_eq!(desk.text(".git/x.lock").as_deref(), Some("mine\n"), "{mode:?}");
     }
 }
 

@@ -3,9 +3,11 @@
 use super::{Judge, Reason, UndoRecord};
 use crate::{entries_of, facts::DESTRUCTIVE};
 use palisade_plan::{
+    Path,
     change::{Effect, EffectKind},
     evidence::{
         EarlierEntry, EarlierKind, GitEvidence, PlantedPath, RepositoryChange, RepositoryLoss,
+        WorkingTreeEvidence,
     },
 };
 use palisade_protocol::{Finding, Severity, ToolName};
@@ -65,7 +67,7 @@ fn finding(judge: &Judge<'_>, target: &[u8], lost: &[CausedLoss<'_>]) -> Finding
     let shown = String::from_utf8_lossy(target).into_owned();
     let verb = lost.first().map_or("changes", CausedLoss::verb);
     let entries = lost.first().and_then(|one| one.effect).map_or(1, entries_of);
-    let because = lost.first().map_or("", |one| because(judge, one.earlier));
+    let because = lost.first().map_or("", |one| because(judge, one));
     let why = match lost {
         [one] if one.earlier.path.0 == target && entries <= 1 => {
             format!("{tool} {verb} {shown:?}: {because}")
@@ -96,26 +98,33 @@ const fn amount(earlier: &EarlierEntry) -> u64 {
 }
 
 /// Returns a short reason why nothing keeps the bytes.
-fn because(judge: &Judge<'_>, earlier: &EarlierEntry) -> &'static str {
+fn because(judge: &Judge<'_>, lost: &CausedLoss<'_>) -> &'static str {
+    let earlier = lost.earlier;
     if earlier.kind == EarlierKind::Attributes {
         return "its extended attributes would be lost";
     }
     if earlier.links > 1 {
         return "it has other names (hard links), which would keep the old content";
     }
+    if matches!(earlier.kind, EarlierKind::Tree { .. }) {
+        let is_mode = lost.effect.is_some_and(|effect| effect.kind == EffectKind::Mode);
+        return if is_mode {
+            "nobody could read what is in it any more"
+        } else {
+            "it has too many files to look for a copy of each"
+        };
+    }
     match &earlier.git {
         GitEvidence::Internal { .. } => "it is part of a git repository",
         GitEvidence::WorkingTree(tree) if tree.commit.is_some() && tree.stays_tracked => {
             "it is committed, but git still tracks it: use git rm to delete a tracked file"
         }
-        GitEvidence::WorkingTree(tree) if tree.is_tracked => "it has uncommitted changes",
-        GitEvidence::WorkingTree(tree) if tree.ignored.is_some() => match judge.context.undo {
-            UndoRecord::Unavailable => "git ignores it, and undo could not restore it",
-            UndoRecord::Kept => {
-                "git ignores it, and the session has already deleted or replaced as many ignored \
-                 files without approval as transactions.unasked_files and unasked_bytes allow"
-            }
-        },
+        GitEvidence::WorkingTree(tree) if tree.is_tracked => {
+            "git tracks it, but no commit has this content: it has uncommitted changes"
+        }
+        GitEvidence::WorkingTree(WorkingTreeEvidence {
+            ignored: Some(ignored), git_dir, ..
+        }) => because_ignored(judge, earlier, (git_dir, ignored)),
         GitEvidence::WorkingTree(_) => "git does not track it, and no other copy exists",
         GitEvidence::Tracked => {
             "git tracks it, or may track it, in a repository that can not be read, and no other copy \
@@ -123,6 +132,26 @@ fn because(judge: &Judge<'_>, earlier: &EarlierEntry) -> &'static str {
         }
         GitEvidence::None => "no other copy exists",
     }
+}
+
+/// Returns a short reason why a file is lost although git ignores its directory.
+fn because_ignored(
+    judge: &Judge<'_>,
+    earlier: &EarlierEntry,
+    (git_dir, ignored): (&Path, &Path),
+) -> &'static str {
+    let memory = judge.context.memory;
+    if judge.context.undo == UndoRecord::Unavailable {
+        return "git ignores it, and undo could not restore it";
+    }
+    if memory.changed_ignore_rules(&git_dir.0, &ignored.0) {
+        return "git ignores it, but the session made or changed the rules for that";
+    }
+    if memory.protects(&earlier.path.0) {
+        return "git ignores it, but tracked it earlier in the session";
+    }
+    "git ignores it, and the session has already deleted or replaced as many ignored files without \
+     approval as transactions.unasked_files and unasked_bytes allow"
 }
 
 /// The losses in one directory.

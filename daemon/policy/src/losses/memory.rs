@@ -21,6 +21,8 @@ const MOST_PATHS: usize = 20_000;
 pub struct SessionMemory {
     /// Versions of files that the session made, and that keep no bytes of other files.
     written: HashSet<Version>,
+    /// Those of them whose extended attributes the session made as well.
+    attributes: HashSet<Version>,
     /// The git directories of repositories that the session made.
     repositories: HashSet<Vec<u8>>,
     /// Content that the session staged or stashed, and that keeps nothing else.
@@ -53,7 +55,10 @@ pub struct Lessons {
     /// Versions of files that count no longer as the session's own, because they keep content that
     /// was staged or stashed.
     disowned: HashSet<Version>,
-    /// The new paths of the session's own files that were renamed.
+    /// Paths of which git or another file keeps the earlier version. What the session makes of it is
+    /// its own.
+    kept_before: HashSet<Vec<u8>>,
+    /// The new paths of renamed files that are the session's own, or that git keeps.
     moved_own: HashSet<Vec<u8>>,
     pins: HashSet<Vec<u8>>,
     repositories: Vec<Vec<u8>>,
@@ -70,11 +75,14 @@ impl Lessons {
         match reason {
             Reason::StillHere(path) => {
                 self.not_own.insert(path.clone());
+                self.kept_before.insert(earlier.path.0.clone());
             }
             Reason::Git(_) => {
                 if let GitEvidence::WorkingTree(tree) = &earlier.git {
                     self.pins.insert(tree.git_dir.0.clone());
                 }
+                self.kept_before.insert(earlier.path.0.clone());
+                self.moved_own.extend(earlier.moved_to.as_ref().map(|place| place.path.0.clone()));
             }
             Reason::Ignored => {
                 self.unasked.files = self.unasked.files.saturating_add(1);
@@ -87,7 +95,11 @@ impl Lessons {
             Reason::Own => {
                 self.moved_own.extend(earlier.moved_to.as_ref().map(|place| place.path.0.clone()));
             }
-            Reason::Noise | Reason::GitInternal | Reason::Unasked | Reason::Approved => {}
+            Reason::Noise
+            | Reason::GitInternal
+            | Reason::GitState
+            | Reason::Unasked
+            | Reason::Approved => {}
         }
     }
 
@@ -119,6 +131,12 @@ impl SessionMemory {
     #[must_use]
     pub fn wrote(&self, version: Version) -> bool {
         self.written.contains(&version)
+    }
+
+    /// Returns `true` if the session made this version of a file, and its extended attributes. A file
+    /// that it only changed has those that were there before.
+    pub(super) fn made_attributes(&self, version: Version) -> bool {
+        self.attributes.contains(&version)
     }
 
     /// Returns `true` if the session staged or stashed this content.
@@ -185,7 +203,7 @@ impl SessionMemory {
     pub fn heed(&mut self, lessons: &Lessons) {
         self.is_full |= lessons.is_full;
         self.written.retain(|version| !lessons.disowned.contains(version));
-        self.pinned.extend(lessons.pins.iter().cloned());
+        self.pin(lessons.pins.iter().cloned());
         self.protected.extend(lessons.protected.iter().cloned());
         self.ignore_files.extend(lessons.ignore_files.iter().cloned());
         self.bound();
@@ -202,21 +220,26 @@ impl SessionMemory {
             let was_own = || effect.replaces.is_some_and(|before| self.wrote(before));
             let is_own = match effect.kind {
                 EffectKind::Created | EffectKind::Replaced => true,
-                EffectKind::Appended
-                | EffectKind::Edited
-                | EffectKind::Mode
-                | EffectKind::Touched => was_own(),
+                EffectKind::Appended | EffectKind::Edited | EffectKind::Mode => {
+                    was_own() || lessons.kept_before.contains(&path.0)
+                }
+                EffectKind::Touched => was_own(),
                 EffectKind::Moved { .. } => lessons.moved_own.contains(&path.0),
                 EffectKind::Deleted { .. } | EffectKind::Special => false,
             };
             let is_own = is_own && !lessons.not_own.contains(&path.0);
             if is_own && self.written.len() < MOST_WRITTEN {
+                let is_new = effect.kind == EffectKind::Created;
+                if is_new || effect.replaces.is_some_and(|before| self.made_attributes(before)) {
+                    self.attributes.insert(*version);
+                }
                 self.written.insert(*version);
             }
         }
         let Lessons {
             not_own: _,
             disowned: _,
+            kept_before: _,
             moved_own: _,
             pins,
             repositories,
@@ -230,13 +253,22 @@ impl SessionMemory {
             self.stored.extend(stored);
         }
         self.is_full |= is_full;
-        self.pinned.extend(pins);
+        self.pin(pins);
         self.repositories.extend(repositories);
         self.protected.extend(protected);
         self.ignore_files.extend(ignore_files);
         self.unasked.files = self.unasked.files.saturating_add(unasked.files);
         self.unasked.bytes = self.unasked.bytes.saturating_add(unasked.bytes);
         self.bound();
+    }
+
+    /// Pins repositories. Their stashes may be what keeps the bytes, so that these are no longer the
+    /// session's own.
+    fn pin(&mut self, git_dirs: impl IntoIterator<Item = Vec<u8>>) {
+        for git_dir in git_dirs {
+            self.stored.retain(|content| content.path.0 != git_dir);
+            self.pinned.insert(git_dir);
+        }
     }
 
     /// Notes whether there are too many paths to remember.

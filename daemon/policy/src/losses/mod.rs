@@ -4,6 +4,7 @@
 //! A change to something that existed is a loss unless one of six rules holds (see [`Reason`]).
 
 mod findings;
+mod internal;
 mod memory;
 mod pairs;
 
@@ -63,6 +64,8 @@ pub enum Reason {
     Git(String),
     /// The file is part of a git repository that loses nothing reachable.
     GitInternal,
+    /// The file has the state of a git operation, and undo keeps it.
+    GitState,
     /// The file is in a directory that git ignores, and undo keeps it.
     Ignored,
     /// The call names the bytes that it replaces, and undo keeps them.
@@ -77,7 +80,7 @@ impl Reason {
     /// Returns `true` if the bytes exist nowhere but in an undo record.
     const fn needs_undo(&self) -> bool {
         match self {
-            Self::Ignored | Self::Named | Self::Unasked | Self::Approved => true,
+            Self::GitState | Self::Ignored | Self::Named | Self::Unasked | Self::Approved => true,
             Self::StillHere(_) | Self::Own | Self::Noise | Self::Git(_) | Self::GitInternal => {
                 false
             }
@@ -92,6 +95,7 @@ impl Reason {
             Self::Own => "made by this session",
             Self::Noise => "noise",
             Self::Git(_) | Self::GitInternal => "kept by git",
+            Self::GitState => "written anew by git and kept by undo",
             Self::Ignored => "ignored by git and kept by undo",
             Self::Named => "named by the call and kept by undo",
             Self::Unasked => "not asked about by the profile",
@@ -108,6 +112,7 @@ impl Reason {
             Self::Own
             | Self::Noise
             | Self::GitInternal
+            | Self::GitState
             | Self::Ignored
             | Self::Named
             | Self::Unasked
@@ -145,9 +150,11 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
     let mut lost: Vec<CausedLoss<'_>> = Vec::new();
     for earlier in &evidence.earlier {
         let effect = effect_of(&by_path, &earlier.path.0);
-        // Appending loses no bytes.
+        // Appending loses no bytes. What git keeps of the file decides whether it becomes own.
         let is_appended = effect.is_some_and(|effect| effect.kind == EffectKind::Appended);
         if is_appended && earlier.kind != EarlierKind::Attributes {
+            let kept = judge.kept_by_git(earlier, false).filter(|_| !judge.is_own(earlier));
+            kept.iter().for_each(|reason| assessment.lessons.learn(earlier, reason));
             continue;
         }
         match judge.reason(earlier, effect, &mut pairs, &assessment.lessons) {
@@ -181,6 +188,12 @@ fn effect_of<'a>(by_path: &HashMap<&[u8], &'a Effect>, path: &[u8]) -> Option<&'
         let slash = path.iter().rposition(|byte| *byte == b'/')?;
         path = path.get(..slash)?;
     }
+}
+
+/// Returns `true` if something is lost that neither git nor a copy stores: extended attributes, or
+/// the connection with other names (hard links).
+fn has_more_than_bytes(earlier: &EarlierEntry, is_deleted: bool) -> bool {
+    earlier.kind == EarlierKind::Attributes || (earlier.links > 1 && !is_deleted)
 }
 
 /// Assesses one file after another.
@@ -227,7 +240,8 @@ impl Judge<'_> {
         }
         match &earlier.git {
             GitEvidence::Internal { git_dir, is_compared } => {
-                return self.internal(earlier, &git_dir.0, *is_compared);
+                let is_compared = *is_compared && self.readable.contains(git_dir.0.as_slice());
+                return self.internal(earlier, &git_dir.0, is_compared);
             }
             GitEvidence::None | GitEvidence::Tracked | GitEvidence::WorkingTree(_) => {}
         }
@@ -237,16 +251,11 @@ impl Judge<'_> {
         if self.is_noise(earlier) {
             return Some(Reason::Noise);
         }
-        // Git stores neither extended attributes nor hard links.
-        if earlier.kind == EarlierKind::Attributes || (earlier.links > 1 && !is_deleted) {
+        if has_more_than_bytes(earlier, is_deleted) {
             return None;
         }
-        if let GitEvidence::WorkingTree(tree) = &earlier.git
-            && let Some(commit) = &tree.commit
-            // The new git index must not list the deleted file any more.
-            && !(is_deleted && tree.stays_tracked)
-        {
-            return Some(Reason::Git(commit.clone()));
+        if let Some(reason) = self.kept_by_git(earlier, is_deleted) {
+            return Some(reason);
         }
         if let Some(path) = pairs.take(earlier) {
             return Some(Reason::StillHere(path));
@@ -263,23 +272,23 @@ impl Judge<'_> {
     /// Rule 2: whether the session made the file. A directory too large to be listed does not
     /// count.
     fn is_own(&self, earlier: &EarlierEntry) -> bool {
-        !matches!(earlier.kind, EarlierKind::Tree { .. })
-            && self.context.memory.wrote(earlier.version)
+        let memory = self.context.memory;
+        match earlier.kind {
+            EarlierKind::Tree { .. } => false,
+            EarlierKind::Attributes => memory.made_attributes(earlier.version),
+            EarlierKind::File | EarlierKind::SymbolicLink | EarlierKind::Other => {
+                memory.wrote(earlier.version)
+            }
+        }
     }
 
-    /// Returns the reason why a change to a file inside a git repository is not a loss.
-    fn internal(
-        &self,
-        earlier: &EarlierEntry,
-        git_dir: &[u8],
-        is_compared: bool,
-    ) -> Option<Reason> {
-        if is_compared && self.readable.contains(git_dir) {
-            // Comparing the two states of the repository finds its losses.
-            return Some(Reason::GitInternal);
-        }
-        let is_own = !self.context.memory.is_pinned(git_dir) && self.is_own(earlier);
-        is_own.then_some(Reason::Own)
+    /// Rule 4: whether git keeps the bytes. If the file is deleted, the new git index must not list
+    /// it any more.
+    fn kept_by_git(&self, earlier: &EarlierEntry, is_deleted: bool) -> Option<Reason> {
+        let GitEvidence::WorkingTree(tree) = &earlier.git else { return None };
+        let is_kept =
+            !has_more_than_bytes(earlier, is_deleted) && !(is_deleted && tree.stays_tracked);
+        tree.commit.clone().filter(|_| is_kept).map(Reason::Git)
     }
 
     /// Rule 3: whether the path is noise, and git does not track it.

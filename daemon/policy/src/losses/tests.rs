@@ -229,6 +229,105 @@ fn what_is_edited_by_name_needs_undo_and_does_not_become_own() {
     assert_eq!(reason(&memory, deleted("f"), file("f")), None);
 }
 
+/// Makes one change to `f`, which becomes version 2, and returns what the session remembers.
+fn after_change(kind: EffectKind, git: GitEvidence) -> SessionMemory {
+    let effects = [effect("f", kind)];
+    let evidence =
+        Evidence { earlier: vec![EarlierEntry { git, ..file("f") }], ..Evidence::default() };
+    let mut memory = SessionMemory::default();
+    let found = judged(&memory, UndoRecord::Kept, &effects, &evidence);
+    assert!(found.findings.is_empty());
+    memory.remember(found.lessons, &effects, &[(path("f"), version(2))]);
+    memory
+}
+
+#[test]
+fn what_is_made_of_a_version_that_git_keeps_is_own_and_pins_the_repository() {
+    let committed = || GitEvidence::WorkingTree(tracked(Some("c0ffee"), true));
+    let second = || EarlierEntry { version: version(2), ..file("f") };
+    let attributes = || EarlierEntry { kind: EarlierKind::Attributes, ..second() };
+    for kind in [EffectKind::Edited, EffectKind::Appended, EffectKind::Replaced] {
+        let memory = after_change(kind.clone(), committed());
+        assert_eq!(reason(&memory, deleted("f"), second()), Some(Reason::Own), "{kind:?}");
+        assert!(memory.is_pinned(&path(".git").0), "{kind:?}");
+        // The attributes are those that the file had before.
+        let touched = effect("f", EffectKind::Touched);
+        assert_eq!(reason(&memory, touched, attributes()), None, "{kind:?}");
+    }
+    for kind in [EffectKind::Edited, EffectKind::Appended] {
+        let memory = after_change(kind.clone(), GitEvidence::WorkingTree(tracked(None, true)));
+        assert_eq!(reason(&memory, deleted("f"), second()), None, "{kind:?}, not committed");
+        assert!(!memory.is_pinned(&path(".git").0), "{kind:?}, not committed");
+    }
+}
+
+#[test]
+fn a_renamed_file_is_own_if_git_keeps_it_and_agrees() {
+    for (commit, stays_tracked, is_own) in
+        [(Some("c"), false, true), (Some("c"), true, false), (None, false, false)]
+    {
+        let moved_to = Some(NewPlace { path: path("g"), is_ignored: false });
+        let git = GitEvidence::WorkingTree(tracked(commit, stays_tracked));
+        let earlier = vec![EarlierEntry { moved_to, git, ..file("f") }];
+        let effects = [effect("g", EffectKind::Moved { from: path("f") })];
+        let mut memory = SessionMemory::default();
+        let evidence = Evidence { earlier, ..Evidence::default() };
+        let found = judged(&memory, UndoRecord::Kept, &effects, &evidence);
+        assert!(found.findings.is_empty());
+        memory.remember(found.lessons, &effects, &[(path("g"), version(1))]);
+        assert_eq!(memory.wrote(version(1)), is_own, "{commit:?} {stays_tracked}");
+    }
+}
+
+#[test]
+fn the_state_of_a_git_operation_needs_undo_and_objects_do_not() {
+    let change = RepositoryChange {
+        git_dir: path(".git"),
+        is_new: false,
+        losses: Vec::new(),
+        configuration: Vec::new(),
+        untracked: Vec::new(),
+        stored: Vec::new(),
+        keepers: Vec::new(),
+        is_cut: false,
+    };
+    for (name, needs_undo) in [(".git/rebase-merge/git-rebase-todo", true), (".git/index", false)] {
+        let git = GitEvidence::Internal { git_dir: path(".git"), is_compared: true };
+        let earlier = vec![EarlierEntry { git, ..file(name) }];
+        let repositories = vec![change.clone()];
+        let evidence = Evidence { earlier, repositories, ..Evidence::default() };
+        let memory = SessionMemory::default();
+        let kept = judged(&memory, UndoRecord::Kept, &[deleted(name)], &evidence);
+        assert_eq!((kept.findings.len(), kept.needs_undo), (0, needs_undo), "{name}");
+        let unkept = judged(&memory, UndoRecord::Unavailable, &[deleted(name)], &evidence);
+        assert_eq!(unkept.findings.is_empty(), !needs_undo, "{name}");
+    }
+}
+
+#[test]
+fn a_finding_names_the_true_reason() {
+    let said = |memory: &SessionMemory, effect: Effect, earlier: EarlierEntry| {
+        let evidence = Evidence { earlier: vec![earlier], ..Evidence::default() };
+        let found = judged(memory, UndoRecord::Kept, &[effect], &evidence).findings;
+        found.first().expect("a loss").why.clone()
+    };
+    let memory = SessionMemory::default();
+    let git = || GitEvidence::WorkingTree(tracked(None, true));
+    let kind = EarlierKind::Tree { entries: 1 };
+    let directory = EarlierEntry { kind, git: git(), ..file("docs") };
+    let closed = said(&memory, effect("docs", EffectKind::Mode), directory);
+    assert!(closed.ends_with("nobody could read what is in it any more"), "{closed}");
+    let staged = said(&memory, replaced("f"), EarlierEntry { git: git(), ..file("f") });
+    assert!(staged.contains("no commit has this content"), "{staged}");
+    let mut memory = memory;
+    let touched = Evidence { ignore_files: vec![path(".gitignore")], ..Evidence::default() };
+    let lessons = judged(&memory, UndoRecord::Kept, &[], &touched).lessons;
+    memory.remember(lessons, &[], &[]);
+    let earlier = EarlierEntry { git: ignored("dist"), ..file("dist/out.js") };
+    let rules = said(&memory, replaced("dist/out.js"), earlier);
+    assert!(rules.ends_with("the session made or changed the rules for that"), "{rules}");
+}
+
 #[test]
 fn ignored_files_pass_up_to_a_bound_and_by_untouched_rules() {
     let earlier = |size| EarlierEntry { size, git: ignored("dist"), ..file("dist/out.js") };

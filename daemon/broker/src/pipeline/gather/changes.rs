@@ -35,9 +35,10 @@ pub(super) async fn gather(
         ChangeTask::Write { path, mode, .. } => {
             look(session, path, Link::Target, seen).await?;
             let target = seen.targets.last();
+            // What existed is appended to or replaced.
+            let may_exist = *mode != WriteMode::Create;
             target.is_some_and(|target| {
-                *mode == WriteMode::Overwrite && is_foreign(session, target)
-                    || may_be_plant(session, target)
+                may_exist && is_foreign(session, target) || may_be_plant(session, target)
             })
         }
         ChangeTask::Delete { path, .. } => {
@@ -56,7 +57,9 @@ pub(super) async fn gather(
             for path in task.paths() {
                 look(session, path, Link::Target, seen).await?;
             }
-            seen.targets.iter().any(|target| may_be_plant(session, target))
+            let needs_evidence =
+                |target| is_foreign(session, target) || may_be_plant(session, target);
+            seen.targets.iter().any(needs_evidence)
         }
         ChangeTask::MakeDir { .. } => {
             for path in task.paths().into_iter().filter(|_| named) {

@@ -269,7 +269,11 @@ impl TakenStep {
                 one(spot, fresh.version().or_else(|| now(spot)))
             }
             Self::Placed { spot, .. } => files(spot),
-            Self::Touched { spot, .. } | Self::Appended { spot, .. } => one(spot, now(spot)),
+            Self::Touched { spot, .. } => one(spot, now(spot)),
+            // If somebody else appended too, the file also has their bytes.
+            Self::Appended { spot, end, .. } => {
+                one(spot, now(spot).filter(|seen| seen.size == *end))
+            }
             // A new mode is a new version of a file.
             Self::Mode { spot, .. } => {
                 let file = now(spot).filter(|seen| seen.kind() == FileType::RegularFile);

@@ -135,7 +135,9 @@ impl<'a> Repositories<'a> {
                 let GitEvidence::WorkingTree(known) = &mut one.git else { return None };
                 let is_here = tracked.top_of(&lost_path(lost, &trees.top)?).as_ref() == Some(top);
                 let is_file = !matches!(one.kind, EarlierKind::Tree { .. } | EarlierKind::Other);
-                let is_asked = is_here && is_file && one.moved_to.is_none();
+                // Of a renamed file, only if git agrees that it is no longer at its earlier path.
+                let may_be_asked = one.moved_to.is_none() || !known.stays_tracked;
+                let is_asked = is_here && is_file && may_be_asked;
                 // An untracked file is in a commit only if the program made one.
                 let may_be_kept = known.is_tracked || makes_commits;
                 (is_asked && may_be_kept).then_some((&mut known.commit, lost))

@@ -113,6 +113,7 @@ impl CommitPlanner<'_, '_> {
         self.note_file(&path, new, compared.digest);
         self.stage.note_old(old);
         self.stage.keep_same(spot, old, ModeTarget::Content(Some(first)))?;
+        self.stage.lose(spot, old);
         let print = Print::File { mode: new.mode(), digest: compared.digest };
         let sizes = (old.size, new.size);
         self.stage.effect(path.clone(), EffectKind::Appended, sizes, print.clone(), Some(old));

@@ -282,7 +282,7 @@ impl CommitPlanner<'_, '_> {
         self.note_file(&path, new, digest);
         self.stage.note_old(old);
         self.stage.keep_seen(spot, old)?;
-        if kind == EffectKind::Replaced {
+        if matches!(kind, EffectKind::Replaced | EffectKind::Appended) {
             self.stage.lose(spot, old);
         }
         if compared.attributes == Attributes::Lost || compared.bound_list {
