@@ -27,6 +27,7 @@ const fn plant(
 /// The table of all names.
 pub const PLANTS: &[PlantName] = &[
     plant(&[".git", "hooks"], "git", "githooks(5)"),
+    plant(&[".git", "commondir"], "git", "gitrepository-layout(5)"),
     plant(&[".vscode"], "Visual Studio Code", "code.visualstudio.com/docs/editor/tasks"),
     plant(
         &["*.code-workspace"],
@@ -37,7 +38,10 @@ pub const PLANTS: &[PlantName] = &[
     plant(&[".zed"], "Zed", "zed.dev/docs/tasks"),
     plant(&[".devcontainer"], "editors with development containers", "containers.dev"),
     plant(&[".devcontainer.json"], "editors with development containers", "containers.dev"),
+    plant(&[".helix"], "Helix", "docs.helix-editor.com/configuration"),
+    plant(&["*.sublime-project"], "Sublime Text", "sublimetext.com/docs/projects, build systems"),
     plant(&[".exrc"], "vim", "vim :help exrc"),
+    plant(&[".lvimrc"], "vim with vim-localvimrc", "github.com/embear/vim-localvimrc"),
     plant(&[".vimrc"], "vim", "vim :help exrc"),
     plant(&[".nvimrc"], "neovim", "nvim :help exrc"),
     plant(&[".nvim.lua"], "neovim", "nvim :help exrc"),
@@ -51,28 +55,48 @@ pub const PLANTS: &[PlantName] = &[
     plant(&[".kiro"], "Kiro", "kiro.dev/docs, hooks and MCP"),
     plant(&[".opencode"], "opencode", "opencode.ai/docs/config"),
     plant(&["opencode.json"], "opencode", "opencode.ai/docs/config"),
+    plant(&["opencode.jsonc"], "opencode", "opencode.ai/docs/config"),
     plant(&[".continue"], "Continue", "docs.continue.dev"),
     plant(&[".aider.conf.yml"], "aider", "aider.chat/docs/config"),
+    plant(&[".amazonq", "mcp.json"], "Amazon Q Developer", "docs.aws.amazon.com/amazonq, MCP"),
     plant(&[".mcp.json"], "agents that start MCP servers", "modelcontextprotocol.io"),
+    plant(&["mcp.json"], "agents that start MCP servers", "modelcontextprotocol.io"),
     plant(&[".gitmodules"], "git", "gitmodules(5)"),
     plant(&[".githooks"], "git, where core.hooksPath names it", "git-config(1), core.hooksPath"),
     plant(&[".envrc"], "direnv", "direnv(1)"),
     plant(&[".direnv"], "direnv", "direnv-stdlib(1), layout"),
     plant(&["mise.toml"], "mise", "mise.jdx.dev/configuration"),
     plant(&[".mise.toml"], "mise", "mise.jdx.dev/configuration"),
+    plant(&["mise.local.toml"], "mise", "mise.jdx.dev/configuration"),
+    plant(&[".mise.local.toml"], "mise", "mise.jdx.dev/configuration"),
+    plant(&[".config", "mise"], "mise", "mise.jdx.dev/configuration"),
+    plant(&[".config", "mise.toml"], "mise", "mise.jdx.dev/configuration"),
     plant(&[".mise"], "mise", "mise.jdx.dev/configuration"),
     plant(&[".tool-versions"], "asdf and mise", "asdf-vm.com/manage/configuration"),
     plant(&[".husky"], "husky", "typicode.github.io/husky"),
     plant(&[".pre-commit-config.yaml"], "pre-commit", "pre-commit.com"),
     plant(&["lefthook.yml"], "lefthook", "lefthook.dev"),
     plant(&[".lefthook.yml"], "lefthook", "lefthook.dev"),
+    plant(&["lefthook.yaml"], "lefthook", "lefthook.dev"),
+    plant(&[".lefthook.yaml"], "lefthook", "lefthook.dev"),
+    plant(&["lefthook-local.yml"], "lefthook", "lefthook.dev"),
+    plant(&[".lefthook-local.yml"], "lefthook", "lefthook.dev"),
+    plant(&["lefthook-local.yaml"], "lefthook", "lefthook.dev"),
+    plant(&[".lefthook-local.yaml"], "lefthook", "lefthook.dev"),
+    plant(&[".gdbinit"], "gdb", "GDB manual, Initialization Files"),
+    plant(&[".hg", "hgrc"], "Mercurial", "hgrc(5)"),
+    plant(&[".jj", "repo", "config.toml"], "Jujutsu", "jj-vcs.github.io/jj, configuration"),
     plant(&[".github", "workflows"], "GitHub Actions", "docs.github.com/actions"),
     plant(&[".github", "actions"], "GitHub Actions", "docs.github.com/actions"),
+    plant(&[".forgejo", "workflows"], "Forgejo Actions", "forgejo.org/docs, Actions"),
+    plant(&[".gitea", "workflows"], "Gitea Actions", "docs.gitea.com/usage/actions"),
     plant(&[".gitlab-ci.yml"], "GitLab CI", "docs.gitlab.com/ci"),
     plant(&[".circleci"], "CircleCI", "circleci.com/docs"),
     plant(&[".travis.yml"], "Travis CI", "docs.travis-ci.com"),
     plant(&["Jenkinsfile"], "Jenkins", "jenkins.io/doc/book/pipeline"),
     plant(&["azure-pipelines.yml"], "Azure Pipelines", "learn.microsoft.com/azure/devops"),
+    plant(&["azure-pipelines.yaml"], "Azure Pipelines", "learn.microsoft.com/azure/devops"),
+    plant(&[".cirrus.yml"], "Cirrus CI", "cirrus-ci.org/guide/writing-tasks"),
     plant(&["bitbucket-pipelines.yml"], "Bitbucket Pipelines", "support.atlassian.com"),
     plant(&[".drone.yml"], "Drone", "docs.drone.io"),
     plant(&[".woodpecker"], "Woodpecker", "woodpecker-ci.org/docs"),
@@ -85,7 +109,11 @@ pub const PLANTS: &[PlantName] = &[
     plant(&[".npmrc"], "npm", "docs.npmjs.com, npmrc"),
     plant(&[".yarnrc"], "yarn", "classic.yarnpkg.com/docs/yarnrc"),
     plant(&[".yarnrc.yml"], "yarn", "yarnpkg.com/configuration/yarnrc"),
+    plant(&[".yarn", "releases"], "yarn", "yarnpkg.com/configuration/yarnrc, yarnPath"),
+    plant(&[".yarn", "plugins"], "yarn", "yarnpkg.com/configuration/yarnrc, plugins"),
+    plant(&[".pnp.cjs"], "yarn and node", "yarnpkg.com/features/pnp"),
     plant(&[".pnpmfile.cjs"], "pnpm", "pnpm.io/pnpmfile"),
+    plant(&["bunfig.toml"], "bun", "bun.sh/docs/runtime/bunfig, preload"),
 ];
 
 /// Directories of installed packages, which nobody opens as a project.
@@ -151,6 +179,17 @@ fn candidates(name: &[u8]) -> impl Iterator<Item = &'static PlantName> {
     found.flatten().copied()
 }
 
+/// Names that make a directory one of git's, or that git runs or obeys in such a directory. A bare
+/// repository, for example, has them and is not called `.git`.
+pub const GIT_DIRECTORY_PARTS: [&[u8]; 7] =
+    [b"HEAD", b"objects", b"refs", b"commondir", b"hooks", b"config", b"config.worktree"];
+
+/// Returns `true` if a hook is one of the samples, which git creates itself and does not run.
+#[must_use]
+pub fn is_sample_hook(name: &[u8]) -> bool {
+    name.ends_with(b".sample")
+}
+
 /// Finds the program that would run or obey a path, which is relative to the workspace.
 #[must_use]
 pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> {
@@ -161,8 +200,7 @@ pub fn plant_reader(path: &[u8], plant_type: PlantType) -> Option<&'static str> 
     if *last == b".git" && plant_type == PlantType::SymbolicLink {
         return Some("git");
     }
-    // Git creates the samples itself and does not run them.
-    if last.ends_with(b".sample") && above.last() == Some(&b"hooks".as_slice()) {
+    if is_sample_hook(last) && above.last() == Some(&b"hooks".as_slice()) {
         return None;
     }
     let reader = |(at, name): (usize, &&[u8])| {

@@ -143,7 +143,7 @@ const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3330),
     ("daemon/cell-setup/", 4440),
     ("daemon/workspace/", 650),
-    ("daemon/plan/", 4320),
+    ("daemon/plan/", 4360),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
     ("daemon/text/", 260),
