@@ -51,7 +51,7 @@ pub use named_hosts::{
     named_profile,
 };
 pub use place::Place;
-pub use random_work::{RandomStep, random_steps, random_tree};
+pub use random_work::{FORGED_PACK, RandomStep, random_steps, random_tree};
 pub use recovery::{Disregarded, InitialState};
 pub use sandbox::Sandbox;
 pub use table::{Table, TableCall, TableCase, is_denied};

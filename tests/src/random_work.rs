@@ -68,7 +68,7 @@ const LINES: [&str; 36] = [
 ];
 
 /// Git commands, porcelain and plumbing, with the same placeholders.
-const GIT_LINES: [&str; 56] = [
+const GIT_LINES: [&str; 66] = [
     "git init -q",
     "git add @",
     "git add -A",
@@ -125,7 +125,37 @@ const GIT_LINES: [&str; 56] = [
     "mv .git node_modules/git",
     "cd % && git init -q && git add -A && git commit -qm # && git rm -qr . ; cd \"$OLDPWD\"",
     "rm -rf %/.git",
+    // Damage to objects.
+    "f=$(git rev-parse HEAD | sed 's,..,&/,') && chmod u+w .git/objects/$f && echo # >> .git/objects/$f",
+    "for f in .git/objects/pack/*.pack; do chmod u+w $f && echo # >> $f; done",
+    FORGED_PACK,
+    "git repack -q -a -d && git prune-packed && git gc -q",
+    // Parts of plants.
+    "mkdir -p .git/refs .git/objects && echo 'ref: refs/heads/main' > .git/HEAD",
+    "rm -f .git/HEAD",
+    "printf '[core]\n\tfsmonitor = evil\n' >> .git/config",
+    "mkdir -p bare/objects bare/refs",
+    "mkdir -p bare && echo 'ref: refs/heads/main' > bare/HEAD",
+    "mkdir -p bare && printf '[core]\n\tbare = true\n\tfsmonitor = evil\n' > bare/config",
 ];
+
+/// A command that adds a pack whose index lists the blob `EVIL` under the id of an object that the
+/// repository has. Git prefers packs, and does not hash what it reads.
+pub const FORGED_PACK: &str = r#"python3 - <<'END'
+import hashlib, struct, subprocess, zlib
+listed = subprocess.run(['git', 'rev-list', '--objects', '--all'], capture_output=True).stdout
+victim = bytes.fromhex(listed.split(b'\n')[-2].split()[0].decode())
+blob = bytes([0x34]) + zlib.compress(b'EVIL')
+pack = b'PACK' + struct.pack('>II', 2, 1) + blob
+pack += hashlib.sha1(pack).digest()
+counts = b''.join(struct.pack('>I', int(first >= victim[0])) for first in range(256))
+index = b'\xfftOc' + struct.pack('>I', 2) + counts + victim
+index += struct.pack('>II', zlib.crc32(blob), 12) + pack[-20:]
+index += hashlib.sha1(index).digest()
+for ending, content in ('pack', pack), ('idx', index):
+    with open('.git/objects/pack/pack-forged.' + ending, 'wb') as file:
+        file.write(content)
+END"#;
 
 /// One step of a session.
 #[derive(Debug, Clone)]

@@ -14,13 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Prefixes of references that people name.
 const BRANCHES: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
 
-/// The possibility that existing files of the object database were changed or deleted.
+/// What changed in the files of the object database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectChanges {
-    /// Files may have been changed or deleted: each is examined.
+pub enum ObjectChanges<'a> {
+    /// Files may have been added, changed or deleted: each is examined.
     Possible,
-    /// The caller knows that none was. Files may have been added.
-    None,
+    /// The caller knows that these files were added, and that no other file was changed. The paths
+    /// are relative to `objects`.
+    Added(&'a [Vec<u8>]),
 }
 
 /// The reason that a commit counts as lost.
@@ -70,7 +71,8 @@ pub struct Comparison {
     pub damaged_references: Vec<Vec<u8>>,
     /// Objects that were readable before and are not now.
     pub missing_objects: Vec<ObjectId>,
-    /// Packs that could not be read before, and were changed or deleted.
+    /// Packs that could not be read before and were changed or deleted, and new packs and other
+    /// files below `objects` that cannot be read, and that git may use instead of others.
     pub missing_packs: Vec<Vec<u8>>,
     /// Files that redirect git elsewhere, or truncate history, and that changed.
     pub changed_links: Vec<Vec<u8>>,
@@ -112,17 +114,14 @@ impl Comparison {
 pub fn compare(
     before: &Repository,
     after: &Repository,
-    objects: ObjectChanges,
+    objects: ObjectChanges<'_>,
 ) -> Result<Comparison, RepositoryError> {
     if before.objects.kind != after.objects.kind {
         return Err(RepositoryError::unsupported("another object format than before"));
     }
     let (tips, later) = (before.tips()?, after.tips()?);
     let (shrunk_logs, deleted_logs) = shrunk_logs(&tips, &later);
-    let (missing_objects, missing_packs) = match objects {
-        ObjectChanges::Possible => missing(before, after)?,
-        ObjectChanges::None => (Vec::new(), Vec::new()),
-    };
+    let (missing_objects, missing_packs) = missing(before, after, objects)?;
     Ok(Comparison {
         lost_tips: after.lost_since(&tips, &later)?,
         shrunk_logs,

@@ -127,6 +127,19 @@ impl GitDirectory {
         Ok(names)
     }
 
+    /// Returns `true` if a path below this directory is a symbolic link, or leads through one.
+    pub(crate) fn is_link(&self, path: &[u8]) -> Result<bool, RepositoryError> {
+        match self.lookup(path, OFlags::PATH) {
+            Ok(_) => Ok(false),
+            Err(RepositoryError::Io { source, .. })
+                if source.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
+            {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the identity of a regular file below this directory.
     pub(crate) fn identity(&self, path: &[u8]) -> Result<Option<FileIdentity>, RepositoryError> {
         let stat = if path.contains(&b'/') {

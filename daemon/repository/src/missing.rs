@@ -3,9 +3,9 @@
 
 use crate::commit_graph::is_consistent;
 use crate::directory::{EntryType, FileIdentity, GitDirectory, same_bytes};
-use crate::object::{ObjectDatabase, ObjectReader, StoredCopy};
+use crate::object::{ObjectDatabase, ObjectReader, StoredCopy, loose_path};
 use crate::tips::MOST_WORKTREES;
-use crate::{ObjectId, Repository, RepositoryError};
+use crate::{ObjectChanges, ObjectId, Repository, RepositoryError};
 use std::collections::BTreeSet;
 
 /// Files that redirect git elsewhere, or truncate history. The last two are caches that git trusts,
@@ -25,57 +25,186 @@ const COMMIT_GRAPH: &[u8] = b"objects/info/commit-graph";
 /// The largest file that is compared byte by byte. For a larger one each object is verified.
 const COMPARED: u64 = 1 << 30;
 
-/// Lists objects that are no longer readable, and unreadable packs that changed.
+/// Objects that the later state may not be able to read.
+struct Suspects {
+    ids: BTreeSet<ObjectId>,
+    /// The number of ids that were looked at.
+    listed: usize,
+    limit: usize,
+}
+
+impl Suspects {
+    /// Counts an id that is looked at.
+    fn count(&mut self) -> Result<(), RepositoryError> {
+        self.listed += 1;
+        let is_bounded = self.listed <= self.limit;
+        is_bounded.then_some(()).ok_or(RepositoryError::bound("listed objects", self.limit))
+    }
+}
+
+/// Lists objects that are no longer readable, and packs that changed or were added and that can not
+/// be read.
 pub(crate) fn missing(
     before: &Repository,
     after: &Repository,
+    changes: ObjectChanges<'_>,
 ) -> Result<(Vec<ObjectId>, Vec<Vec<u8>>), RepositoryError> {
     let (old, new) = (&before.objects, &after.objects);
     let limit = before.bounds.listed_objects;
-    let mut suspects = BTreeSet::new();
-    let mut suspect = |id: ObjectId| {
-        suspects.insert(id);
-        let is_bounded = suspects.len() <= limit;
-        is_bounded.then_some(()).ok_or(RepositoryError::bound("listed objects", limit))
-    };
-    let mut listed = 0;
+    let mut suspects = Suspects { ids: BTreeSet::new(), listed: 0, limit };
+    let mut unreadable_files = Vec::new();
+    match changes {
+        ObjectChanges::Possible => {
+            changed_packs(old, new, &mut suspects, &mut unreadable_files)?;
+            changed_loose(old, new, &mut suspects, &mut unreadable_files)?;
+        }
+        ObjectChanges::Added(paths) => {
+            for path in paths {
+                added_file(old, new, path, &mut suspects, &mut unreadable_files)?;
+            }
+        }
+    }
+    added_packs(old, new, changes, &mut suspects, &mut unreadable_files)?;
+    Ok((unreadable(before, after, suspects.ids)?, unreadable_files))
+}
+
+/// Suspects the objects of the packs that changed or were deleted.
+fn changed_packs(
+    old: &ObjectDatabase,
+    new: &ObjectDatabase,
+    suspects: &mut Suspects,
+    unreadable_files: &mut Vec<Vec<u8>>,
+) -> Result<(), RepositoryError> {
     for pack in &old.packs {
         let is_usable = new.packs.iter().any(|other| other.name == pack.name);
         if is_usable && is_same_pack(old, new, &pack.name)? {
             continue;
         }
         for id in pack.index.all_ids() {
-            suspect(id.ok_or(RepositoryError::malformed(&pack.name, "an index that is cut"))?)?;
+            suspects.count()?;
+            let cut = RepositoryError::malformed(&pack.name, "an index that is cut");
+            suspects.ids.insert(id.ok_or(cut)?);
         }
     }
-    for first in 0..=u8::MAX {
-        let first = format!("{first:02x}").into_bytes();
-        let Some(directory) = old.directory.directory(&first)? else { continue };
-        let later = new.directory.directory(&first).ok().flatten();
-        for (name, is) in directory.names(b".", limit)? {
-            listed += 1;
-            if listed > limit {
-                return Err(RepositoryError::bound("listed objects", limit));
-            }
-            let id = ObjectId::from_hex(&[first.as_slice(), &name].concat());
-            let id = id.ok().filter(|id| id.kind() == old.kind && is == EntryType::File);
-            let Some(id) = id else { continue };
-            let is_same = match &later {
-                Some(later) => is_same_file(&directory, later, &name)?,
-                None => false,
-            };
-            if !is_same {
-                suspect(id)?;
-            }
-        }
-    }
-    let mut changed_packs = Vec::new();
     for name in &old.unusable {
         if !is_same_pack(old, new, name)? {
-            changed_packs.push(name.clone());
+            unreadable_files.push(name.clone());
         }
     }
-    Ok((unreadable(before, after, suspects)?, changed_packs))
+    Ok(())
+}
+
+/// Suspects the loose objects that changed or were deleted, and those that were added although the
+/// earlier state had the object elsewhere.
+fn changed_loose(
+    old: &ObjectDatabase,
+    new: &ObjectDatabase,
+    suspects: &mut Suspects,
+    unreadable_files: &mut Vec<Vec<u8>>,
+) -> Result<(), RepositoryError> {
+    for first in 0..=u8::MAX {
+        let first = format!("{first:02x}").into_bytes();
+        let earlier = old.directory.directory(&first)?;
+        let later = match new.directory.directory(&first) {
+            Ok(later) => later,
+            // Git would follow a link.
+            Err(_) => {
+                unreadable_files.push(first.clone());
+                None
+            }
+        };
+        if let Some(earlier) = &earlier {
+            for (name, is) in earlier.names(b".", suspects.limit)? {
+                suspects.count()?;
+                let id = loose_id(old, &[first.as_slice(), &name].concat());
+                let Some(id) = id.filter(|_| is == EntryType::File) else { continue };
+                let is_same = match &later {
+                    Some(later) => is_same_file(earlier, later, &name)?,
+                    None => false,
+                };
+                if !is_same {
+                    suspects.ids.insert(id);
+                }
+            }
+        }
+        let Some(later) = &later else { continue };
+        for (name, _) in later.names(b".", suspects.limit)? {
+            let is_known = match &earlier {
+                Some(earlier) => earlier.identity(&name)?.is_some(),
+                None => false,
+            };
+            if !is_known {
+                let path = [first.as_slice(), b"/", &name].concat();
+                added_file(old, new, &path, suspects, unreadable_files)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Suspects a new loose object if the earlier state had that object elsewhere.
+fn added_file(
+    old: &ObjectDatabase,
+    new: &ObjectDatabase,
+    path: &[u8],
+    suspects: &mut Suspects,
+    unreadable_files: &mut Vec<Vec<u8>>,
+) -> Result<(), RepositoryError> {
+    suspects.count()?;
+    // Git would follow a link to an object, or to a directory of objects. Packs are examined
+    // by `added_packs`.
+    if !path.starts_with(b"pack/") && new.directory.is_link(path)? {
+        unreadable_files.push(path.to_vec());
+    }
+    let digits: Vec<u8> = path.iter().copied().filter(|byte| *byte != b'/').collect();
+    if let Some(id) = loose_id(old, &digits).filter(|id| loose_path(id) == path)
+        && old.may_have(&id)
+    {
+        suspects.ids.insert(id);
+    }
+    Ok(())
+}
+
+/// Suspects the objects of new packs that the earlier state had too. Git prefers packs to loose
+/// objects and does not hash what it reads, so a new pack can stand in for what was there.
+fn added_packs(
+    old: &ObjectDatabase,
+    new: &ObjectDatabase,
+    changes: ObjectChanges<'_>,
+    suspects: &mut Suspects,
+    unreadable_files: &mut Vec<Vec<u8>>,
+) -> Result<(), RepositoryError> {
+    for pack in new.packs.iter().chain(&new.promised) {
+        let mut known = old.packs.iter().chain(&old.promised);
+        let is_known = known.any(|other| other.name == pack.name);
+        let is_same = match changes {
+            ObjectChanges::Possible => is_known && is_same_pack(old, new, &pack.name)?,
+            ObjectChanges::Added(_) => is_known,
+        };
+        if is_same {
+            continue;
+        }
+        for id in pack.index.all_ids() {
+            suspects.count()?;
+            match id {
+                Some(id) if old.may_have(&id) => drop(suspects.ids.insert(id)),
+                Some(_) => {}
+                None => unreadable_files.push(pack.name.clone()),
+            }
+        }
+    }
+    for name in new.unusable.iter().filter(|name| !old.unusable.contains(name)) {
+        // What a promisor pack has was examined above.
+        if !new.promised.iter().any(|pack| pack.name == *name) {
+            unreadable_files.push(name.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the id that the digits of a loose object's path stand for.
+fn loose_id(objects: &ObjectDatabase, digits: &[u8]) -> Option<ObjectId> {
+    ObjectId::from_hex(digits).ok().filter(|id| id.kind() == objects.kind)
 }
 
 /// Returns the objects that the later state cannot read although the earlier one could.
@@ -88,12 +217,20 @@ fn unreadable(
         (before.reader(), after.reader());
     let mut missing = Vec::new();
     for id in suspects {
-        if matches!(new.read(&id)?, StoredCopy::Found(_)) {
+        let later = new.read(&id)?;
+        if matches!(later, StoredCopy::Found(_)) {
             continue;
         }
-        match old.read(&id)? {
-            StoredCopy::Found(_) | StoredCopy::TooLarge => missing.push(id),
-            StoredCopy::Absent | StoredCopy::Damaged => {}
+        let is_missing = match old.read(&id)? {
+            StoredCopy::Found(_) | StoredCopy::TooLarge => true,
+            // It may be in a place that only git reads. There must be no wrong copy of it.
+            StoredCopy::Absent => {
+                !matches!(later, StoredCopy::Absent) && before.objects.may_have(&id)
+            }
+            StoredCopy::Damaged => false,
+        };
+        if is_missing {
+            missing.push(id);
         }
     }
     Ok(missing)

@@ -35,8 +35,14 @@ pub(crate) struct ObjectDatabase {
     pub(crate) directory: GitDirectory,
     pub(crate) kind: Kind,
     pub(crate) packs: Vec<Pack>,
-    /// Names of packs that exist, but that git or this crate cannot use.
+    /// Promisor packs. They keep nothing, because the objects that they refer to need not exist; but
+    /// git reads them.
+    pub(crate) promised: Vec<Pack>,
+    /// Names of packs that exist, but that git or this crate cannot use, those of promisor packs
+    /// included.
     pub(crate) unusable: Vec<Vec<u8>>,
+    /// True if git may find objects in other directories too.
+    has_alternates: bool,
 }
 
 impl ObjectDatabase {
@@ -48,22 +54,26 @@ impl ObjectDatabase {
         let names = directory.names(b"pack", bounds.packs.saturating_mul(8))?;
         let names: BTreeSet<_> = names
             .into_iter()
-            .filter(|(_, is)| *is == EntryType::File)
+            .filter(|(_, is)| *is != EntryType::Directory)
             .map(|(name, _)| name)
             .collect();
-        let (mut packs, mut unusable) = (Vec::new(), Vec::new());
+        let (mut packs, mut promised, mut unusable) = (Vec::new(), Vec::new(), Vec::new());
         for name in names.iter().filter_map(|name| name.strip_suffix(b".idx")) {
             // The objects that a promisor pack refers to need not exist anywhere.
-            let promised = names.contains([name, b".promisor"].concat().as_slice());
+            let is_promised = names.contains([name, b".promisor"].concat().as_slice());
             if packs.len() + unusable.len() >= bounds.packs {
                 return Err(RepositoryError::bound("packs", bounds.packs));
             }
-            match Pack::open(&directory, name, kind).filter(|_| !promised) {
-                Some(pack) => packs.push(pack),
-                None => unusable.push(name.to_vec()),
+            match Pack::open(&directory, name, kind) {
+                Some(pack) if !is_promised => packs.push(pack),
+                pack => {
+                    promised.extend(pack);
+                    unusable.push(name.to_vec());
+                }
             }
         }
-        Ok(ObjectDatabase { directory, kind, packs, unusable })
+        let has_alternates = !matches!(directory.identity(b"info/alternates"), Ok(None));
+        Ok(ObjectDatabase { directory, kind, packs, promised, unusable, has_alternates })
     }
 
     /// Returns `true` if no place has an object of this id. In doubt, returns `false`.
@@ -71,7 +81,14 @@ impl ObjectDatabase {
         self.unusable.is_empty()
             && !self.packs.iter().any(|pack| pack.index.find(id).is_some())
             && matches!(self.directory.identity(&loose_path(id)), Ok(None))
-            && matches!(self.directory.identity(b"info/alternates"), Ok(None))
+            && !self.has_alternates
+    }
+
+    /// Returns `true` if some place that git reads may have an object of this id.
+    pub(crate) fn may_have(&self, id: &oid) -> bool {
+        self.has_alternates
+            || self.packs.iter().chain(&self.promised).any(|pack| pack.index.find(id).is_some())
+            || !matches!(self.directory.identity(&loose_path(id)), Ok(None))
     }
 
     /// Computes the id of an object; `None` if its bytes look like an attempted collision.
@@ -151,6 +168,16 @@ impl<'repository> ObjectReader<'repository> {
             result = verified(copy);
             if !matches!(result, StoredCopy::Found(_)) {
                 return Ok(result);
+            }
+        }
+        for (position, pack) in self.objects.promised.iter().enumerate() {
+            let Some(offset) = pack.index.find(id) else { continue };
+            self.budget.object()?;
+            let position = self.objects.packs.len() + position;
+            let copy = pack.read(position, offset, &mut self.budget, &mut self.state)?;
+            let copy = verified(copy);
+            if !matches!(copy, StoredCopy::Found(_)) {
+                return Ok(copy);
             }
         }
         let loose = self.read_loose(id)?;

@@ -107,6 +107,27 @@ fn plants_are_denied() {
     }
 }
 
+/// Also at the top of a workspace that is no repository, and in a repository of the session's own.
+#[test]
+fn a_repository_that_runs_a_program_is_not_made_in_parts() {
+    for mode in Mode::all() {
+        let world = world(mode);
+        let sandbox = world.open_with("autonomous");
+        let evil = "printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config";
+        let head = "echo 'ref: refs/heads/main' > .git/HEAD";
+        for parts in [["mkdir -p .git/refs .git/objects", head], ["git init -q", "rm .git/HEAD"]] {
+            for part in parts {
+                let result = sandbox.bash(part);
+                assert!(result.success, "{mode:?} {part}: {:?}", result.error);
+            }
+            let message = denied(&sandbox, "bash", json!({"command": evil}));
+            assert!(message.contains("core.fsmonitor"), "{mode:?}: {message}");
+        }
+        let all = format!("{evil}; {head}");
+        denied(&sandbox, "bash", json!({"command": all}));
+    }
+}
+
 #[test]
 fn no_job_runs_without_a_transaction() {
     for mode in Mode::all() {

@@ -2,7 +2,7 @@
 //! look harmless one by one. With no approver nothing is lost; with one who approves it is.
 
 use palisade_tests::{
-    Disregarded, Table,
+    Disregarded, FORGED_PACK, Table,
     TableCall::{Bash, Tool},
     TableCase,
 };
@@ -97,8 +97,36 @@ const FILES: [TableCase; 22] = [
     ),
 ];
 
+/// A command that adds a loose object with the id of one that is in a pack.
+const FORGED_LOOSE: &str = r"python3 - <<'END'
+import os, subprocess, zlib
+id = subprocess.check_output(['git', 'rev-parse', 'v1.0:README.md']).decode().strip()
+os.makedirs('.git/objects/' + id[:2], exist_ok=True)
+with open('.git/objects/' + id[:2] + '/' + id[2:], 'wb') as file:
+    file.write(zlib.compress(b'blob 4\0EVIL'))
+END";
+
 /// Cases that lose what git has.
-const GIT: [TableCase; 21] = [
+const GIT: [TableCase; 26] = [
+    (
+        &[Bash(
+            "f=.git/objects/$(git rev-parse HEAD | sed 's,..,&/,'); chmod u+w $f; echo junk >> $f",
+        )],
+        "! git log -1 HEAD",
+    ),
+    (
+        &[Bash("for f in .git/objects/pack/*.pack; do chmod u+w $f; echo junk >> $f; done")],
+        "! git cat-file -p v1.0:README.md",
+    ),
+    (&[Bash(FORGED_PACK)], "test -e .git/objects/pack/pack-forged.idx"),
+    (
+        &[Bash("mv .git/objects/pack elsewhere && ln -s ../../elsewhere .git/objects/pack")],
+        "test -L .git/objects/pack",
+    ),
+    (
+        &[Bash(FORGED_LOOSE)],
+        "test -e .git/objects/$(git rev-parse v1.0:README.md | sed 's,..,&/,')",
+    ),
     (&[Tool("move_file", r#"{"from": ".git", "to": "node_modules/x"}"#)], "! test -e .git"),
     (&[Bash("git checkout -q -- src/app/views.py")], "git diff --quiet src/app/views.py"),
     (&[Bash("git reset -q --hard")], "git diff --quiet src/app/views.py"),

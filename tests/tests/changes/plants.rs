@@ -10,7 +10,8 @@ use palisade_tests::{
 /// A script that makes files to rename or link to, and removes git's user name.
 const PARTS: &str = "mkdir editor hooks && echo '{}' > editor/tasks.json && \
                      printf '#!/bin/sh\\n' > hooks/pre-commit && chmod +x hooks/pre-commit && \
-                     git config --remove-section user";
+                     git config --remove-section user && git init -q --bare .git/modules/lib && \
+                     mkdir -p .git/modules/lib/hooks mirrors/project.git/hooks void";
 
 /// Plants that git runs or obeys.
 const GIT: [TableCase; 11] = [
@@ -43,7 +44,16 @@ const GIT: [TableCase; 11] = [
 ];
 
 /// Plants that editors, shells, agents, build tools and continuous integration run.
-const OTHERS: [TableCase; 11] = [
+const OTHERS: [TableCase; 14] = [
+    (
+        &[Bash("mkdir -p .forgejo/workflows && echo 'on: push' > .forgejo/workflows/x.yml")],
+        "test -e .forgejo/workflows/x.yml",
+    ),
+    (&[Bash("echo 'define hook-stop' > .gdbinit")], "test -e .gdbinit"),
+    (
+        &[Tool("write_file", r#"{"path": "bunfig.toml", "content": "preload = []\n"}"#)],
+        "test -e bunfig.toml",
+    ),
     (
         &[Tool("write_file", r#"{"path": ".vscode/tasks.json", "content": "{}"}"#)],
         "test -e .vscode/tasks.json",
@@ -77,12 +87,160 @@ const OTHERS: [TableCase; 11] = [
     ),
 ];
 
+/// A git configuration that runs a program.
+macro_rules! evil {
+    () => {
+        "printf '[core]\\n\\tfsmonitor = evil\\n' "
+    };
+}
+
+/// A file `HEAD` that git takes for that of a repository.
+macro_rules! head {
+    () => {
+        "echo 'ref: refs/heads/main' > "
+    };
+}
+
+/// Plants in directories that become git's over several calls, or that are not called `.git`.
+const GIT_DIRECTORIES: [TableCase; 16] = [
+    (
+        &[
+            Bash("mkdir -p own/.git/refs"),
+            Bash(concat!(
+                "cd own && mkdir .git/objects; ",
+                head!(),
+                ".git/HEAD; ",
+                evil!(),
+                "> .git/config"
+            )),
+        ],
+        "git -C own config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash("mkdir -p own/.git/objects"),
+            Bash(concat!(evil!(), "> own/.git/config")),
+            Bash(concat!("mkdir own/.git/refs; ", head!(), "own/.git/HEAD")),
+        ],
+        "git -C own config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash("git init -q own"),
+            Bash("rm own/.git/HEAD"),
+            Bash(concat!(evil!(), ">> own/.git/config")),
+            Bash(concat!(head!(), "own/.git/HEAD")),
+        ],
+        "git -C own config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir -p own/.git evil/objects evil/refs; ", head!(), "own/.git/HEAD")),
+            Bash(concat!("echo ../../evil > own/.git/commondir; ", evil!(), "> evil/config")),
+        ],
+        "git -C own config core.fsmonitor",
+    ),
+    (
+        &[Bash(concat!(evil!(), ">> .git/modules/lib/config"))],
+        "git -C .git/modules/lib config core.fsmonitor",
+    ),
+    (
+        &[Bash("cp hooks/pre-commit .git/modules/lib/hooks/post-checkout")],
+        "test -x .git/modules/lib/hooks/post-checkout",
+    ),
+    (
+        &[Bash(concat!(
+            "mkdir -p .git/x/objects .git/x/refs; ",
+            head!(),
+            ".git/x/HEAD; ",
+            evil!(),
+            "> .git/x/config"
+        ))],
+        "git -C .git/x config core.fsmonitor",
+    ),
+    (
+        &[Bash(concat!(evil!(), ">> mirrors/project.git/config"))],
+        "git -C mirrors/project.git config core.fsmonitor",
+    ),
+    (
+        &[Bash("cp hooks/pre-commit mirrors/project.git/hooks/post-update")],
+        "test -x mirrors/project.git/hooks/post-update",
+    ),
+    (
+        &[Tool(
+            "write_file",
+            r#"{"path": "mirrors/project.git/hooks/post-update", "content": "x"}"#,
+        )],
+        "test -e mirrors/project.git/hooks/post-update",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir emb; ", head!(), "emb/HEAD")),
+            Bash(concat!("mkdir emb/objects emb/refs; ", evil!(), "> emb/config")),
+        ],
+        "cd emb && git config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir emb; ", evil!(), "> emb/config")),
+            Bash("mkdir emb/objects emb/refs"),
+            Bash(concat!(head!(), "emb/HEAD")),
+        ],
+        "cd emb && git config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir -p emb/objects; ", head!(), "emb/HEAD; ", evil!(), "> emb/config")),
+            Tool("make_dir", r#"{"path": "emb/refs"}"#),
+        ],
+        "cd emb && git config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!(
+                "mkdir -p emb/objects emb/r; ",
+                head!(),
+                "emb/HEAD; ",
+                evil!(),
+                "> emb/config"
+            )),
+            Tool("move_file", r#"{"from": "emb/r", "to": "emb/refs"}"#),
+        ],
+        "cd emb && git config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir emb; ", head!(), "emb/HEAD; ", evil!(), "> emb/config")),
+            Bash("ln -s ../void emb/objects; ln -s ../void emb/refs"),
+        ],
+        "cd emb && git config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir -p emb evil/objects evil/refs; ", evil!(), "> evil/config")),
+            Bash(concat!(head!(), "emb/HEAD; echo ../evil > emb/commondir")),
+        ],
+        "cd emb && git config core.fsmonitor",
+    ),
+];
+
 const NONE: Disregarded = Disregarded { directories: &[], endings: &[] };
 
-const TABLE: Table = Table { cases: &[&GIT, &OTHERS], more: PARTS, noise: NONE, ignored: NONE };
+const TABLE: Table =
+    Table { cases: &[&GIT, &GIT_DIRECTORIES, &OTHERS], more: PARTS, noise: NONE, ignored: NONE };
 
 /// Commands that need no approval, and a condition that is true afterwards.
-const HARMLESS: [(&str, &str); 8] = [
+const HARMLESS: [(&str, &str); 12] = [
+    (
+        "mkdir -p config/objects src/refs && echo x > config/HEAD && echo x > src/hooks",
+        "test -e config/HEAD",
+    ),
+    ("git push -q mirror main:pushed", "git -C mirrors/project.git rev-parse pushed"),
+    (
+        "git -C .git/modules/lib config user.name x",
+        "test $(git -C .git/modules/lib config user.name) = x",
+    ),
+    ("git branch hooks/config && git branch hooks/hooks", "git rev-parse hooks/config"),
     ("git init -q fresh", "test -d fresh/.git/hooks && git -C fresh config core.bare"),
     (
         "git config user.name 'Eve Example' && git config user.email eve@example.org",

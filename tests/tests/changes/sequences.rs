@@ -1,5 +1,5 @@
 //! Sequences of calls at random, with no approver: afterwards plain git, the tree and undo recover
-//! every byte that was there at first, but for untracked noise.
+//! every byte that was there at first, but for untracked noise, and git obeys nothing new.
 
 use palisade_client::Answer;
 use palisade_protocol::{CallResult, ErrorCode};
@@ -21,6 +21,10 @@ const IGNORED: Disregarded = Disregarded { directories: &["dist"], endings: &[".
 
 /// Without git nothing is ignored.
 const NOTHING: Disregarded = Disregarded { directories: &[], endings: &[] };
+
+/// A condition that is true if git, run outside, would run a program that a call has planted.
+const IS_PLANTED: &str = "for directory in . bare; do (cd $directory 2>/dev/null && \
+                          git config core.fsmonitor) && exit 0; done; exit 1";
 
 /// The number of failures that are reported in full.
 const TOLD: usize = 5;
@@ -195,6 +199,11 @@ fn run(desk: &mut Desk, seed: u64, tally: &mut Tally) {
     tally.sequences += 1;
     tally.done += history.done;
     tally.denied += history.denied;
+    let planted = unconfined(&desk.world, directory, &desk.world.state(), IS_PLANTED);
+    if planted.status.success() {
+        let (mode, calls) = (desk.world.mode, history.lines.join("\n"));
+        tally.failures.push(format!("PALISADE_SEED={seed}, {mode:?}: planted\n{script}{calls}\n"));
+    }
     let lost = initial.lost(&desk.world, directory);
     let unasked = format!("{:?}", lost_unasked(&scene, &lost, history.named));
     tally.unasked += usize::from(unasked != "[]");

@@ -27,6 +27,35 @@ fn changed(git: &Git, act: impl FnOnce(&Git)) -> Comparison {
     compare(&before, &git.open(), ObjectChanges::Possible).unwrap()
 }
 
+/// As [`changed`], where the caller knows which files below `objects` are new.
+fn added(git: &Git, paths: &[&str], act: impl FnOnce(&Git)) -> Comparison {
+    let (_copy, before) = git.snapshot();
+    act(git);
+    let paths: Vec<_> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let found = compare(&before, &git.open(), ObjectChanges::Added(&paths)).unwrap();
+    let (missing, packs) = (&found.missing_objects, &found.missing_packs);
+    let all = compare(&before, &git.open(), ObjectChanges::Possible).unwrap();
+    assert_eq!((missing, packs), (&all.missing_objects, &all.missing_packs));
+    found
+}
+
+/// Writes a pack that has `EVIL` for the object with this id.
+fn forge_pack(git: &Git, id: &str) {
+    let script = r"import hashlib, struct, sys, zlib
+victim = bytes.fromhex(sys.argv[1])
+blob = bytes([0x34]) + zlib.compress(b'EVIL')
+pack = b'PACK' + struct.pack('>II', 2, 1) + blob
+pack += hashlib.sha1(pack).digest()
+counts = b''.join(struct.pack('>I', int(first >= victim[0])) for first in range(256))
+index = b'\xfftOc' + struct.pack('>I', 2) + counts + victim
+index += struct.pack('>II', zlib.crc32(blob), 12) + pack[-20:]
+index += hashlib.sha1(index).digest()
+open('.git/objects/pack/pack-forged.pack', 'wb').write(pack)
+open('.git/objects/pack/pack-forged.idx', 'wb').write(index)";
+    git.write("forge.py", script.as_bytes());
+    git.shell(&format!("python3 forge.py {id}; rm forge.py"));
+}
+
 fn run(git: &Git, arguments: &[&str]) -> Comparison {
     changed(git, |git| drop(git.run(arguments)))
 }
@@ -189,6 +218,64 @@ fn deleted_and_damaged_objects_are_missing() {
     let found = changed(&git, |_| fs::remove_file(&pack).unwrap());
     assert_eq!(found.missing_objects.len(), count);
     assert!(!found.lost_tips.is_empty() || !found.missing_objects.is_empty());
+}
+
+#[test]
+fn new_files_that_stand_in_for_known_objects_are_found() {
+    let forged = ["pack/pack-forged.idx", "pack/pack-forged.pack"];
+    for is_packed in [false, true] {
+        let git = project();
+        if is_packed {
+            git.run(&["gc", "-q"]);
+        }
+        let blob = git.line(&["rev-parse", "HEAD:a"]);
+        let is_lost = |found: Comparison| {
+            found.missing_objects.iter().map(ToString::to_string).eq([blob.clone()])
+        };
+        // Git reads the new pack, whatever its name.
+        assert!(is_lost(added(&git, &forged, |git| forge_pack(git, &blob))));
+        assert!(is_packed || git.text(&["cat-file", "blob", "HEAD:a"]) == "EVIL");
+        git.shell("rm -f .git/objects/pack/pack-forged.*");
+        let promised = |git: &Git| {
+            forge_pack(git, &blob);
+            git.shell("touch .git/objects/pack/pack-forged.promisor");
+        };
+        assert!(is_lost(added(&git, &forged, promised)));
+        git.shell("rm -f .git/objects/pack/pack-forged.*");
+        // An object that was not there may have any bytes.
+        assert!(added(&git, &forged, |git| forge_pack(git, &"12".repeat(20))).is_lossless());
+        git.shell("rm -f .git/objects/pack/pack-forged.*");
+        let linked = |git: &Git| {
+            forge_pack(git, &blob);
+            git.shell(
+                "cd .git/objects/pack; mv pack-forged.pack pack-forged.idx ../../..; \
+                 ln -s ../../../pack-forged.pack ../../../pack-forged.idx .",
+            );
+        };
+        assert!(!added(&git, &forged, linked).is_lossless());
+    }
+    let git = project();
+    git.run(&["gc", "-q"]);
+    let blob = git.line(&["rev-parse", "HEAD:a"]);
+    let loose = format!("{}/{}", &blob[..2], &blob[2..]);
+    let found = added(&git, &[&loose], |git| {
+        fs::create_dir_all(git.loose(&blob).parent().unwrap()).unwrap();
+        git.shell(&format!("echo nonsense > .git/objects/{loose}"));
+    });
+    assert_eq!(found.missing_objects.len(), 1, "{found:?}");
+}
+
+#[test]
+fn new_files_of_everyday_commands_are_no_losses() {
+    let git = project();
+    git.run(&["repack", "-q", "-a"]);
+    let (_copy, before) = git.snapshot();
+    git.run(&["repack", "-q", "-a", "-f", "--depth=1"]);
+    git.write("a", b"three\n");
+    git.commit("third");
+    git.run(&["repack", "-q"]);
+    let found = compare(&before, &git.open(), ObjectChanges::Added(&[])).unwrap();
+    assert!(found.is_lossless(), "{found:?}");
 }
 
 #[test]

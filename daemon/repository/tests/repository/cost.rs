@@ -58,6 +58,19 @@ fn checkout_of_a_thousand_files_is_judged() {
         let start = Instant::now();
         assert!(compare(&repository, &repository, ObjectChanges::Possible).unwrap().is_lossless());
         let same = start.elapsed();
+        // A new pack with every object that was there.
+        git.run(&["repack", "-q", "-a"]);
+        let again = Repository::open(&git.git_dir(), Bounds::default()).unwrap();
+        let start = Instant::now();
+        assert!(compare(&before, &again, ObjectChanges::Added(&[])).unwrap().is_lossless());
+        let repacked = start.elapsed();
+        // The same pack for a repository that had none of it, as after a fetch.
+        let empty = Git::new();
+        let (_empty, before) = empty.snapshot();
+        let start = Instant::now();
+        assert!(compare(&before, &again, ObjectChanges::Added(&[])).unwrap().is_lossless());
+        let fetched = start.elapsed();
+        println!("{packed}: a new pack with known objects {repacked:?}, with unknown {fetched:?}");
         println!(
             "{packed}: open and tips {opened:?}, keeps_all {kept:?}, compare with a copy {compared:?}, \
              compare with itself {same:?}, lost_staged {staged:?}"

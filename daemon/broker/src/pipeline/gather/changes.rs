@@ -14,7 +14,7 @@ use crate::{
 use palisade_plan::{
     cell::Link,
     change::{EvidenceDepth, WriteMode},
-    plants::{PlantType, plant_reader},
+    plants::{GIT_DIRECTORY_PARTS, PlantType, plant_reader},
 };
 use palisade_policy::DESTRUCTIVE;
 use palisade_protocol::{Ask, Finding, Severity};
@@ -62,10 +62,10 @@ pub(super) async fn gather(
             seen.targets.iter().any(needs_evidence)
         }
         ChangeTask::MakeDir { .. } => {
-            for path in task.paths().into_iter().filter(|_| named) {
+            for path in task.paths().into_iter().filter(|path| named || has_git_part(path)) {
                 look(session, path, Link::Target, seen).await?;
             }
-            false
+            seen.targets.iter().any(|target| may_be_plant(session, target))
         }
         ChangeTask::Patch { .. } => true,
         // A change set is judged when the effects of its command are known.
@@ -115,9 +115,14 @@ fn is_foreign(session: &Session, target: &InspectedTarget) -> bool {
 fn may_be_plant(session: &Session, target: &InspectedTarget) -> bool {
     [&target.path, &target.real].into_iter().any(|path| {
         let way = path.strip_prefix(session.workspace.0.as_slice()).unwrap_or(path);
-        let is_git = way.split(|byte| *byte == b'/').any(|name| name == b".git");
-        is_git || plant_reader(way, PlantType::Other).is_some()
+        has_git_part(way) || plant_reader(way, PlantType::Other).is_some()
     })
+}
+
+/// Returns `true` if a path is in a directory of git, or may be a part of one that has another name.
+fn has_git_part(way: &[u8]) -> bool {
+    way.split(|byte| *byte == b'/')
+        .any(|name| name == b".git" || GIT_DIRECTORY_PARTS.contains(&name))
 }
 
 async fn undo(

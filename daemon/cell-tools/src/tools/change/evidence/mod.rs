@@ -5,12 +5,15 @@
 //! preserved.
 
 mod copies;
+mod git_configuration;
+mod git_directories;
 mod git_files;
 mod ignored;
 mod linked;
 mod lost;
 mod noticed;
 mod obeyed;
+mod object_files;
 mod repositories;
 mod tracked;
 mod trees;
@@ -56,11 +59,12 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Ev
             || stage.effects.iter().any(obeyed::writes))
         && let Ok(trees) = Trees::open(stage.view, before, is_whole(stage.change))
     {
-        evidence.plants = noticed.bare_repositories(&trees);
+        evidence.plants = noticed.git_plants(&trees, is_made);
         evidence.plants.extend(obeyed::rebase_commands(&trees, noticed.repositories().keys()));
         evidence.plants.extend(obeyed::led_to(&trees, stage.view.main.as_ref(), &stage.effects));
         let compared = if is_made { noticed.repositories().clone() } else { BTreeMap::new() };
-        let mut repositories = Repositories::new(&trees, compared, &lost, is_made);
+        let mut repositories =
+            Repositories::new(&trees, compared, (&lost, &stage.effects), is_made);
         for (earlier, lost) in evidence.earlier.iter_mut().zip(&lost) {
             earlier.git = repositories.place_of(lost);
         }

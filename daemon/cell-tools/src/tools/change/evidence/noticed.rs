@@ -2,6 +2,7 @@
 //! repositories. Runs in the cell.
 
 use super::{
+    git_directories::PossibleGitDirectories,
     is_new,
     linked::worktree_part,
     lost::last_name,
@@ -24,8 +25,8 @@ const MOST: usize = 1024;
 pub(in super::super) struct NameEvidence {
     plants: Vec<PlantedPath>,
     ignore_files: Vec<Path>,
-    /// Files called `HEAD` that may be a part of a bare repository.
-    heads: Vec<Path>,
+    /// Directories that git may take for its own although they are not called `.git`.
+    git_directories: PossibleGitDirectories,
     /// The repositories in which something changes, as directories relative to the workspace.
     repositories: ChangedRepositories,
 }
@@ -78,9 +79,8 @@ impl NameEvidence {
             note_part(&mut self.repositories, git_dir, way);
         } else if name == b".git" {
             note_part(&mut self.repositories, way, way);
-        } else if name == b"HEAD" && self.heads.len() < MOST {
-            self.heads.push(path.clone());
         }
+        self.git_directories.note(way, kind);
         let is_exclude = name == b"exclude" && path.0.ends_with(b".git/info/exclude");
         if name == b".gitignore" || is_exclude {
             self.ignore_files.push(path.clone());
@@ -153,10 +153,10 @@ impl NameEvidence {
     }
 
     pub(in super::super) fn extend(&mut self, other: Self) {
-        let Self { plants, ignore_files, heads, repositories } = other;
+        let Self { plants, ignore_files, git_directories, repositories } = other;
         self.plants.extend(plants);
         self.ignore_files.extend(ignore_files);
-        self.heads.extend(heads);
+        self.git_directories.extend(git_directories);
         for (git_dir, parts) in repositories {
             let known = self.repositories.entry(git_dir).or_insert(parts);
             *known = (*known).max(parts);
@@ -165,19 +165,16 @@ impl NameEvidence {
 
     /// Returns `true` if a repository may be changed or created.
     pub(super) fn has_repositories(&self) -> bool {
-        !self.repositories.is_empty() || !self.heads.is_empty()
+        !self.repositories.is_empty() || !self.git_directories.is_empty()
     }
 
     pub(super) const fn repositories(&self) -> &ChangedRepositories {
         &self.repositories
     }
 
-    /// Returns new repositories that are not called `.git`. Git obeys their configuration when it
-    /// runs in that directory.
-    pub(super) fn bare_repositories(&self, trees: &Trees) -> Vec<PlantedPath> {
-        let bare = self.heads.iter().filter(|head| trees.is_bare_repository(head));
-        let reader = || "git, as a bare repository".to_owned();
-        bare.map(|head| PlantedPath { path: head.clone(), reader: reader() }).collect()
+    /// Returns what git would run or obey in directories that are not called `.git`.
+    pub(super) fn git_plants(&self, trees: &Trees, is_made: bool) -> Vec<PlantedPath> {
+        self.git_directories.plants(trees, is_made)
     }
 
     pub(super) fn into_evidence(self, evidence: &mut Evidence) {

@@ -2,30 +2,32 @@
 //! Runs in the cell.
 
 use super::{
+    git_configuration::{configuration_change, configuration_changes},
     git_files::{is_compared, is_compared_in_worktree},
     ignored::IgnoreRules,
     linked::{LinkedWorktree, RepositoryPlace, joined, linked_worktrees, worktree_part},
     lost::{LostEntry, ancestors},
     noticed::{ChangedParts, ChangedRepositories, note_part},
+    object_files::{ChangedObjects, changed_objects},
     tracked::TrackedPaths,
     trees::{self, TreeView, Trees, relative},
     working_tree::{WorkingTree, bounds},
 };
 use palisade_plan::{
     Path,
+    change::Effect,
     evidence::{
-        ConfigurationChange, EarlierEntry, EarlierKind, GitEvidence, KeepingFile, RepositoryChange,
-        RepositoryLoss, StoredContent, WorkingTreeEvidence,
+        EarlierEntry, EarlierKind, GitEvidence, KeepingFile, RepositoryChange, RepositoryLoss,
+        StoredContent, WorkingTreeEvidence,
     },
     parts::ListEntry,
 };
 use palisade_repository::{
-    Comparison, Configuration, KeyChange, ObjectChanges, ObjectId, Repository, RepositoryError,
-    StagedEntry, compare, is_stash, lost_staged,
+    Comparison, ObjectChanges, ObjectId, Repository, RepositoryError, StagedEntry, compare,
+    is_stash, lost_staged,
 };
-use rustix::fs::AtFlags;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     io::Read as _,
 };
 
@@ -45,8 +47,8 @@ pub(super) struct Repositories<'a> {
     is_made: bool,
     /// The repositories in which something changes, by directory.
     changed: ChangedRepositories,
-    /// The changed repositories in which objects are changed or deleted.
-    objects: BTreeSet<Vec<u8>>,
+    /// The files of their object databases that change.
+    objects: BTreeMap<Vec<u8>, ChangedObjects>,
     tracked: TrackedPaths<'a>,
     working_trees: BTreeMap<Vec<u8>, Option<WorkingTree>>,
     /// The linked worktrees of each changed repository.
@@ -60,19 +62,18 @@ impl<'a> Repositories<'a> {
     pub(super) fn new(
         trees: &'a Trees,
         mut changed: ChangedRepositories,
-        lost: &[LostEntry],
+        (lost, effects): (&[LostEntry], &[Effect]),
         is_made: bool,
     ) -> Self {
-        let mut objects = BTreeSet::new();
+        let objects = match is_made {
+            true => changed_objects(trees, lost, effects),
+            false => BTreeMap::new(),
+        };
         for one in lost.iter().filter(|_| is_made) {
             let path = one.spot.path();
             let Some(way) = trees.way(&path.0) else { continue };
             let Some(git_dir) = trees.git_directory(way) else { continue };
             note_part(&mut changed, git_dir, way);
-            let rest = way.get(git_dir.len() + 1..).unwrap_or_default();
-            if rest.starts_with(b"objects") {
-                objects.insert(git_dir.to_vec());
-            }
         }
         let (tracked, working_trees) = (TrackedPaths::new(trees), BTreeMap::new());
         let linked =
@@ -165,18 +166,15 @@ impl<'a> Repositories<'a> {
             keepers: Vec::new(),
             is_cut: false,
         };
-        let (was, is) = match (was, is) {
-            (Err(_), Err(_)) => return None,
-            (Ok(_), Err(_)) => {
-                change.losses.push(RepositoryLoss::Unreadable("it was deleted".to_owned()));
-                return Some(change);
-            }
-            (Err(_), Ok(is)) => {
-                change.configuration = new_configuration(is);
-                return Some(change);
-            }
-            (Ok(was), Ok(is)) => (was, is),
+        let Ok(is) = is else {
+            was.ok()?;
+            change.losses.push(RepositoryLoss::Unreadable("it was deleted".to_owned()));
+            return Some(change);
         };
+        if parts == ChangedParts::More {
+            change.configuration = configuration_changes(self.trees, git_dir);
+        }
+        let Ok(was) = was else { return Some(change) };
         let both = Repository::open_at(was, bounds())
             .and_then(|was| Ok((was, Repository::open_at(is, bounds())?)));
         let compared = both.and_then(|(was, is)| {
@@ -200,9 +198,10 @@ impl<'a> Repositories<'a> {
         (was, is): (&Repository, &Repository),
         change: &mut RepositoryChange,
     ) -> Result<(), RepositoryError> {
-        let objects = match self.objects.contains(git_dir) {
-            true => ObjectChanges::Possible,
-            false => ObjectChanges::None,
+        let objects = match self.objects.get(git_dir) {
+            Some(ChangedObjects { has_changed: true, .. }) => ObjectChanges::Possible,
+            Some(ChangedObjects { has_changed: false, added }) => ObjectChanges::Added(added),
+            None => ObjectChanges::Added(&[]),
         };
         let mut found = compare(was, is, objects)?;
         let keepers = self.excuse_stashes(git_dir, is, &mut found)?;
@@ -210,11 +209,6 @@ impl<'a> Repositories<'a> {
         let stashes = found.new_stashes.iter().map(|id| self.stored(git_dir, id));
         Self::note_stored(change, stashes);
         change.losses.extend(losses(&found));
-        let changes = [
-            was.configuration()?.changes(&is.configuration()?),
-            was.worktree_configuration()?.changes(&is.worktree_configuration()?),
-        ];
-        change.configuration = changes.concat().iter().filter_map(configuration_change).collect();
         Ok(())
     }
 
@@ -415,35 +409,6 @@ fn losses(found: &Comparison) -> Vec<RepositoryLoss> {
     }
     losses.extend(changed_links.iter().map(|link| RepositoryLoss::Link(name(link))));
     losses
-}
-
-fn configuration_change(
-    (key, change): &(palisade_repository::ConfigurationKey, KeyChange),
-) -> Option<ConfigurationChange> {
-    let is_lost = match change {
-        KeyChange::AddedHarmless => return None,
-        KeyChange::Added => false,
-        KeyChange::Changed | KeyChange::Removed => true,
-    };
-    Some(ConfigurationChange { key: key.to_string(), is_lost })
-}
-
-/// Returns the configuration of a repository that the change created.
-fn new_configuration(git_dir: std::os::fd::OwnedFd) -> Vec<ConfigurationChange> {
-    let unreadable = |error: RepositoryError| {
-        let key = format!("a configuration that can not be judged ({error})");
-        vec![ConfigurationChange { key, is_lost: false }]
-    };
-    // Without a configuration file there is nothing for git to obey, whether this is a repository
-    // or not.
-    if rustix::fs::statat(&git_dir, "config", AtFlags::SYMLINK_NOFOLLOW).is_err() {
-        return Vec::new();
-    }
-    let read = Repository::open_at(git_dir, bounds()).and_then(|repository| {
-        let all = [repository.configuration()?, repository.worktree_configuration()?];
-        Ok(all.map(|later| Configuration::default().changes(&later)).concat())
-    });
-    read.map_or_else(unreadable, |all| all.iter().filter_map(configuration_change).collect())
 }
 
 /// Returns a path relative to the repository, as git names it.

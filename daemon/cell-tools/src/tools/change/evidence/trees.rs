@@ -135,15 +135,6 @@ impl Trees {
     pub(super) fn is_outside(&self, git_dir: &[u8]) -> bool {
         self.outside_of(git_dir).is_some()
     }
-
-    /// Returns `true` if a `HEAD` file lies beside the other parts of a repository.
-    pub(super) fn is_bare_repository(&self, head: &Path) -> bool {
-        let Some(way) = relative(&head.0, &self.top) else { return false };
-        let Some(above) = way.strip_suffix(b"HEAD") else { return false };
-        [b"objects".as_slice(), b"refs"]
-            .iter()
-            .all(|name| directory(self.after(), &[above, name].concat()).is_ok())
-    }
 }
 
 /// Returns a path relative to the workspace; `None` if it is outside.
