@@ -88,6 +88,8 @@ impl Profile {
         // The enforced profile may have writable directories that need a laxer guard than this one
         // has.
         held(settings.modes.guard, &settings.fs)?;
+        // And it may have tools that run programs, which this one has not.
+        rules::check_bound(&settings)?;
         let whole = format!("{} under {} {}", self.name, under.digest, self.digest);
         let syscalls = calls(&settings)?.rules();
         let digest = digest(&whole, &settings, &syscalls)

@@ -23,6 +23,7 @@ use crate::{
     limits::Limits,
     modes::ModeSettings,
     net::{Net, NetMode},
+    rules::check_bound,
     settings::{FileSettings, Settings},
     source::WithOrigin,
     stack,
@@ -84,6 +85,7 @@ pub(crate) fn resolve(
         tests: Vec::new(),
     };
     parts::rules(document, &written.rules, &mut settings)?;
+    check_bound(&settings)?;
     for who in written.who.into_iter().flat_map(|conditions| conditions.0) {
         if who.uid.is_empty() && who.gid.is_empty() && who.unit.is_empty() {
             return Err(document.wrong(

@@ -1,8 +1,11 @@
 //! A profile's rules: they match the tool, the first words of a command, paths and findings, and
 //! allow, ask or deny. The strictest matching rule wins. Pure: no I/O.
 
+mod binding;
 pub(crate) mod glob;
 mod shadow;
+
+pub(crate) use binding::check_bound;
 
 use crate::{
     entries::{TMP, ToolEntry, VARIABLES},
@@ -41,6 +44,10 @@ text! {
         /// `**` across directories
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String> ["list of globs"], "any";
+        /// whether only changes of the paths match, by any tool and by programs, and not reading
+        /// them; only with `guard` `auto` or `transaction`
+        #[serde(default, skip_serializing_if = "is_false")]
+        changes: bool, "`false`";
         /// kinds of findings, such as `destructive` (which includes `suspected`), `plant` and
         /// `hidden`
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,6 +59,11 @@ text! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         counter_examples as "not_match": Vec<String>, "none";
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 noun! { OneOf: "word", "words"; }
@@ -195,7 +207,8 @@ pub(crate) fn withhold(
 impl Rule {
     fn is_about(&self, tool: &ToolSpec) -> bool {
         let is = |entry: &ToolEntry| tool.name == entry.0 || tool.aliases.contains(&entry.0);
-        self.tools.is_empty() || self.tools.iter().any(is)
+        let named = self.tools.is_empty() || self.tools.iter().any(is);
+        named && !(self.changes && tool.metadata.read_only)
     }
 
     /// Returns `true` if the rule has no condition except tools.
@@ -269,6 +282,9 @@ impl Rule {
         }
         if self.tools.is_empty() && self.is_bare() {
             return Err("is empty: it names no tools, command, paths or findings".to_owned());
+        }
+        if self.changes && self.paths.is_empty() {
+            return Err("`changes` needs `paths`".to_owned());
         }
         if let Some(word) = self.paths.iter().find_map(|path| unknown_variable(path)) {
             return Err(format!(

@@ -85,7 +85,7 @@ fn every_other_section_is_printed_as_it_is_written() {
          [tools]\nallow = [\"bash\"]\n[remember]\nscopes = [\"path\"]\nms = 5\n\
          [handlers]\nquorum = 2\nreview_output = [\"bash\"]\n\
          [[rules]]\nverdict = \"deny\"\nwhy = \"x\"\ncommand = [\"git\", \"push\"]\n\
-         [[rules]]\nverdict = \"ask\"\nwhy = \"x\"\npaths = [\"x/**\"]\nmatch = [\"x/y\"]\nnot_match = [\"z\"]\n"
+         [[rules]]\nverdict = \"ask\"\nwhy = \"x\"\nchanges = true\npaths = [\"x/**\"]\nmatch = [\"x/y\"]\nnot_match = [\"z\"]\n"
     );
     assert_loads_again(&last(&[("mine", &text)]));
 }

@@ -144,6 +144,7 @@ fn profile() -> impl Strategy<Value = Said> {
         "command = [\"rm\"]",
         "tools = [\"bash\"]",
         "paths = [\"$WORKSPACE/secret/**\"]",
+        "changes = true\npaths = [\"$WORKSPACE/secret/**\"]",
         "findings = [\"destructive\"]",
     ];
     let rules = vec((select(&["allow", "ask", "deny"][..]), select(abouts.to_vec())), 0..4);

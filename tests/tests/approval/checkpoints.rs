@@ -69,8 +69,7 @@ fn yes_runs_it_once_and_no_does_nothing() {
 #[test]
 fn changed_arguments_are_what_runs_and_are_judged_again() {
     for mode in Mode::all() {
-        let rules =
-            "[[rules]]\nverdict = \"deny\"\nwhy = \"secrets stay\"\npaths = [\"secret*\"]\n";
+        let rules = "[[rules]]\nverdict = \"deny\"\nwhy = \"secrets stay\"\nchanges = true\npaths = [\"secret*\"]\n";
         let desk = Desk::new(mode, &format!("{}\n{rules}", handlers("")));
         desk.attach_for(&[Review::Input]);
         desk.file("f", "old");

@@ -528,8 +528,7 @@ fn the_session_goes_on_where_what_counts_ended() {
 #[test]
 fn rules_about_paths_hold_for_what_was_done() {
     for mode in Mode::all() {
-        let rule =
-            "[[rules]]\nverdict = \"deny\"\nwhy = \"kept\"\npaths = [\"kept/**\"]\n\n[layers]";
+        let rule = "[[rules]]\nverdict = \"deny\"\nwhy = \"kept\"\nchanges = true\npaths = [\"kept/**\"]\n\n[layers]";
         let desk = filled(mode, &profile_with(&[("[layers]", rule)]));
         desk.attach();
         let line = "python3 -c 'import os; os.mkdir(\"kept\"); open(\"kept/x\", \"w\")'";

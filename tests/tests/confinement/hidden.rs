@@ -373,3 +373,70 @@ fn what_can_not_be_held_is_refused_unless_it_may_be_missing() {
     assert_eq!(result.stdout, "fine\n", "{result:?}");
     assert!(degraded.contains(&"hide".to_owned()), "{degraded:?}");
 }
+
+/// The text of a rule that denies everything below a directory.
+fn rule(more: &str) -> String {
+    let rule = "[[rules]]\nverdict = \"deny\"\nwhy = \"secrets stay\"\npaths = [\"secrets/**\"]\n";
+    format!("{rule}{more}")
+}
+
+/// A rule about paths holds for every program, or is refused.
+#[test]
+fn a_rule_does_not_pretend_to_keep_paths_from_programs() {
+    const READ: [&str; 5] = [
+        "cat secrets/token",
+        "grep -r secret secrets",
+        "python3 -c 'print(open(\"secrets/token\").read())'",
+        "cp secrets/token /tmp/copy && cat /tmp/copy",
+        "cd secrets && cat token",
+    ];
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let secrets = world.workspace().join("secrets");
+        fs::create_dir(&secrets).unwrap();
+        fs::write(secrets.join("token"), "secret\n").unwrap();
+        for path in [&secrets, &secrets.join("token")] {
+            world.give(path);
+        }
+        let plain = profile("ask = \"never\"", "");
+        // Without a layer that binds programs there is no session, and the message names the keys.
+        let refused = format!("{plain}{}", rule(""));
+        let file = world.outside().join("pretends.toml");
+        fs::write(&file, &refused).unwrap();
+        let check =
+            world.command("palisade").args(["profile", "check"]).arg(&file).output().unwrap();
+        assert!(!check.status.success(), "{mode:?}");
+        let told = String::from_utf8_lossy(&[check.stdout, check.stderr].concat()).into_owned();
+        for part in [
+            "rules.paths",
+            "programs of \"bash\" could read \"secrets/**\"",
+            "fs.hide",
+            "fs.protect",
+        ] {
+            assert!(told.contains(part), "{mode:?}: {part}: {told}");
+        }
+        // With it, nothing reads the file: no tool, and no program.
+        let hide = profile("ask = \"never\"", "hide = [\"secrets/\"]");
+        world.add_unasked("hides", &format!("{hide}{}", rule("")));
+        // Where only file tools are named, the rule binds them alone, as docs/profiles.md says.
+        world.add_unasked(
+            "tools",
+            &format!("{plain}{}", rule("tools = [\"read_file\", \"grep\"]\n")),
+        );
+        let sandbox = world.open_with("hides");
+        for line in READ {
+            let result = sandbox.bash(line);
+            assert!(!result.output.contains("secret\n"), "{mode:?}: {line}: {}", result.output);
+            assert_ne!(result.exit_code, Some(0), "{mode:?}: {line}");
+        }
+        let _denied = sandbox.refused("read_file", json!({"path": "secrets/token"}));
+        let _denied = sandbox.refused("grep", json!({"pattern": "secret", "path": "secrets"}));
+        drop(sandbox);
+        let sandbox = world.open_with("tools");
+        let (code, _) = sandbox.refused("read_file", json!({"path": "secrets/token"}));
+        assert_eq!(code, ErrorCode::Denied, "{mode:?}");
+        for line in READ {
+            assert!(sandbox.ok(line).contains("secret\n"), "{mode:?}: {line}");
+        }
+    }
+}

@@ -357,7 +357,7 @@ fn rules_about_paths_hold_for_what_a_search_would_show() {
         let world = World::new(mode);
         make(&world, "open/a", "needle\n");
         make(&world, "secret/b", "needle\n");
-        let rule = "[[rules]]\nverdict = \"deny\"\nwhy = \"secrets stay\"\npaths = [\"secret/**\", \"secret\"]\n";
+        let rule = "[[rules]]\nverdict = \"deny\"\nwhy = \"secrets stay\"\ntools = [\"read_file\", \"grep\", \"glob\", \"list_files\"]\npaths = [\"secret/**\", \"secret\"]\n";
         world.add_unasked("ruled", &format!("{}\n{rule}", profile_never_asking()));
         let sandbox = world.open_with("ruled");
         let found = sandbox.done("grep", json!({"pattern": "needle", "glob": "!probe"}));

@@ -23,6 +23,7 @@ impl Rule {
         covers(&self.tools, &other.tools)
             && covers(&self.paths, &other.paths)
             && covers(&self.findings, &other.findings)
+            && (!self.changes || other.changes)
             && self.command.len() <= other.command.len()
             && self.command.iter().zip(&other.command).all(|(one, word)| one.covers_all_of(word))
     }

@@ -109,7 +109,7 @@ fn allow_needs_every_command_and_finding_covered() {
 #[test]
 fn paths_are_below_the_workspace_or_absolute() {
     let rules = [
-        rule("deny", "paths = [\".env*\", \"/w/secrets/**\"]"),
+        rule("deny", "changes = true\npaths = [\".env*\", \"/w/secrets/**\"]"),
         rule("allow", "tools = [\"write_file\"]\npaths = [\"out/**\"]"),
     ]
     .concat();
@@ -159,6 +159,7 @@ fn an_example_that_fails_is_in_the_error() {
             "the path \"a/b/c\" in `not_match` matches",
         ),
         ("command = [[]]", "`command` has an empty word or choice"),
+        ("changes = true\ncommand = [\"git\"]", "`changes` needs `paths`"),
         ("paths = [\"../x\"]", "`paths` has an empty glob, or one with `..`"),
         (
             "findings = [\"hidden\"]\nmatch = [\"x\"]",
@@ -175,4 +176,127 @@ fn an_example_that_fails_is_in_the_error() {
     parse("never", &rule("deny", good)).unwrap();
     assert!(parse("never", "[[rules]]\nverdict = \"maybe\"\nwhy = \"x\"").is_err());
     assert!(parse("never", "[[rules]]\nverdict = \"deny\"\nwhy = \" \"").is_err());
+}
+
+fn refusal(profile: &str) -> String {
+    let text = format!("version = 1\ndescription = \"test\"\n{profile}");
+    Profile::parse("test", &text).map_or_else(|error| error.to_string(), |_| "loaded".to_owned())
+}
+
+const FILES: &str = "[fs]\nworkspace = \"write\"\nexecute = [\"/usr\"]\n";
+
+#[test]
+fn a_rule_about_paths_that_programs_would_not_obey_is_refused() {
+    let hint = "rules do not bind programs; hide it with fs.hide; or, where only changes matter, \
+                protect it with fs.protect or set `changes = true`; or name only file tools in \
+                rules.tools";
+    for verdict in ["deny", "ask"] {
+        for rest in [
+            "paths = [\"secrets/**\"]",
+            "paths = [\"secrets/**\"]\ntools = [\"read_file\", \"shell\"]",
+            "paths = [\"secrets/**\"]\ncommand = [\"cat\"]",
+        ] {
+            let told = refusal(&format!("{FILES}{}", rule(verdict, rest)));
+            let expected = "programs of \"bash\" could read \"secrets/**\"";
+            assert_eq!(told, format!("test.toml:6:1: rules.paths: {expected}: {hint}"), "{rest}");
+        }
+        for (top, rest) in [
+            ("", "tools = [\"read_file\", \"edit\"]"),
+            ("[tools]\ndeny = [\"bash\"]\n", ""),
+            ("[tools]\nallow = [\"read_file\"]\n", ""),
+            ("", "changes = true"),
+            ("", "findings = [\"destructive\"]"),
+        ] {
+            let text = rule(verdict, &format!("paths = [\"secrets/**\"]\n{rest}"));
+            assert_eq!(refusal(&format!("{FILES}{top}{text}")), "loaded", "{top}{rest}");
+        }
+    }
+    let allowed = rule("allow", "paths = [\"secrets/**\"]");
+    assert_eq!(refusal(&format!("{FILES}{allowed}")), "loaded");
+    // A guard that does not judge what programs do.
+    let text = rule("ask", "changes = true\npaths = [\"secrets/**\"]");
+    for (guard, loads) in [("auto", true), ("transaction", true), ("text", false), ("off", false)] {
+        let told = refusal(&format!("guard = {guard:?}\n{FILES}{text}"));
+        assert_eq!(told == "loaded", loads, "{guard}: {told}");
+        assert!(loads || told.contains("could change \"secrets/**\""), "{guard}: {told}");
+    }
+    // `diagnostics` runs programs too, if there are any checkers.
+    let checker = "[[diagnostics]]\nname = \"x\"\nargv = [\"make\"]\nformat = \"gcc\"\n";
+    let text = rule("deny", "paths = [\"secrets/**\"]\ntools = [\"diagnostics\"]");
+    assert_eq!(refusal(&format!("{FILES}{text}")), "loaded");
+    let told = refusal(&format!("{FILES}{text}{checker}"));
+    assert!(told.contains("programs of \"diagnostics\" could read"), "{told}");
+}
+
+#[test]
+fn a_hidden_path_may_be_in_a_rule() {
+    let loads = |hide: &str, glob: &str| {
+        let text = rule("deny", &format!("paths = [{glob:?}]"));
+        refusal(&format!("{FILES}hide = {hide}\n{text}")) == "loaded"
+    };
+    for (hide, glob, expected) in [
+        ("[\"secrets/\"]", "secrets/**", true),
+        ("[\"secrets/\"]", "$WORKSPACE/secrets/**", true),
+        ("[\"secrets/\"]", "a/secrets/b/*.txt", true),
+        ("[\"/secrets/\"]", "secrets/key", true),
+        ("[\"/secrets/\"]", "a/secrets/key", false),
+        ("[\"secrets/\"]", "secrets", false),
+        ("[\"secrets\"]", "secrets", true),
+        ("[\"secrets/\"]", "secrets*/**", false),
+        ("[\"*.pem\"]", "**/*.pem", true),
+        ("[\"*.pem\"]", "a/*.pem", true),
+        ("[\"/a/*.pem\"]", "a/*.pem", true),
+        ("[\"/a/*.pem\"]", "*/*.pem", false),
+        ("[\"*.pem\"]", "a.pem", true),
+        ("[\"*.pem\", \"!a.pem\"]", "a.pem", false),
+        ("[\"*.pem\", \"!a.pem\"]", "*.pem", false),
+        ("[[\"*.pem\", \"!a.pem\"], [\"a.*\"]]", "a.pem", true),
+        ("[\"*.pem\"]", "*.key", false),
+        ("[\"$SECRETS\"]", ".env", true),
+        ("[\"secrets/\"]", "/w/secrets/**", false),
+        ("[\"secrets/\"]", "$HOME/secrets/**", false),
+    ] {
+        assert_eq!(loads(hide, glob), expected, "hide = {hide}, paths = [{glob:?}]");
+    }
+}
+
+#[test]
+fn a_profile_can_not_widen_a_rule_to_tools_that_it_does_not_bind() {
+    let base = format!(
+        "version = 1\ndescription = \"x\"\n{FILES}[tools]\nallow = [\"read_file\"]\n{}",
+        rule("deny", "paths = [\"secrets/**\"]")
+    );
+    fn source<'a>(name: &'a str, text: &'a str) -> crate::Source<'a> {
+        crate::Source { name, file: "test.toml", text, owner: crate::Owner::Root }
+    }
+    let child = |rest: &str| {
+        let text = format!("version = 1\ndescription = \"x\"\n{rest}");
+        crate::ProfileSet::new([source("base", &base), source("child", &text)])
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(child("extends = \"base\"\n"), Ok(()));
+    for wider in [
+        "extends = \"base\"\nwiden = true\n[tools]\nallow = [\"bash\"]\n",
+        // What is enforced has the tools of the base.
+        "extends = \"base\"\nobserve = \"workspace\"\n",
+    ] {
+        let told = child(wider).unwrap_err();
+        assert!(told.contains("programs of \"bash\" could read \"secrets/**\""), "{told}");
+    }
+}
+
+#[test]
+fn a_rule_about_changes_does_not_match_reading() {
+    let profile = parse("never", &rule("deny", "changes = true\npaths = [\"kept/**\"]")).unwrap();
+    let facts =
+        Facts { paths: vec![b"/w/kept/a".to_vec()], workspace: b"/w".to_vec(), ..Facts::default() };
+    let mut reading = tool("read_file");
+    reading.metadata.read_only = true;
+    let is_denied =
+        |tool: &ToolSpec| matches!(judge(&profile, Ask::Never, tool, &facts), Judgement::Deny(_));
+    assert!(is_denied(&tool("write_file")) && !is_denied(&reading));
+    assert!(!profile.withholds(&reading, b"/w", b"/w/kept/a", &facts));
+    let done = crate::judge_effects(&profile, Ask::Never, &tool("bash"), &facts);
+    assert!(matches!(done, Judgement::Deny(_)));
 }
