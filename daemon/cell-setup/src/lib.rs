@@ -25,6 +25,7 @@ mod mapping;
 mod mounts;
 mod namespaces;
 mod overlay;
+mod own_mounts;
 mod privilege;
 mod receipt;
 mod root;

@@ -9,7 +9,7 @@ use crate::{
     kernel::{self, Recursive},
     mapping,
     mounts::{self, NO_DEV, NO_EXEC, NO_SUID, READ_ONLY},
-    outer_repository, tree_place, worktree,
+    outer_repository, own_mounts, tree_place, worktree,
 };
 use palisade_plan::{
     Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
@@ -19,7 +19,7 @@ use palisade_plan::{
 };
 use palisade_workspace::{MainRepository, OuterRepository};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, FileType, Mode, OFlags},
     io::Errno,
     mount::UnmountFlags,
 };
@@ -68,9 +68,6 @@ pub(crate) struct CommitTargets {
     pub(crate) outer: Option<OuterRepository>,
 }
 
-/// The files of `/proc` that list keys of the kernel.
-const KEY_LISTS: [&str; 2] = ["/proc/keys", "/proc/key-users"];
-
 /// Builds the session's root and switches to it. If the session has a uid of its own, `users` maps
 /// the files that it owns where it may write.
 pub(crate) fn make(
@@ -117,7 +114,7 @@ pub(crate) fn make(
     }
     make_dev(new.as_fd())?;
     pivot(&new)?;
-    hide_keys()?;
+    own_mounts::hide_keys()?;
     if users.is_some() {
         mapping::check(&root.workspace.path)?;
     }
@@ -393,7 +390,7 @@ fn dev() -> Result<OwnedFd, StepFailure> {
 
 /// Mounts `/proc` read-only. No ordinary program needs to write there, and files in `/proc/sys`
 /// that root owns require no capability.
-fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
+pub(crate) fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
     let attributes = READ_ONLY | NO_SUID | NO_DEV | NO_EXEC;
     match view {
         ProcView::Own => {
@@ -497,12 +494,7 @@ fn make_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
         rustix::fs::symlinkat(target, &dev, name)
             .map_err(StepFailure::kernel(format!("/dev/{name}")))?;
     }
-    let pts = mounts::new(
-        "devpts",
-        &[("ptmxmode", "0666".into()), ("mode", "0620".into())],
-        NO_SUID | NO_EXEC,
-    )
-    .map_err(StepFailure::kernel("own /dev/pts"))?;
+    let pts = terminals()?;
     rustix::fs::mkdirat(&dev, "pts", Mode::from_raw_mode(0o755))
         .map_err(StepFailure::kernel("/dev/pts"))?;
     mounts::attach(pts.as_fd(), dev.as_fd(), Path::new("pts"))
@@ -511,6 +503,12 @@ fn make_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("open new /dev"))?;
     kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::No)
         .map_err(StepFailure::kernel("/dev read-only"))
+}
+
+/// Makes a file system of terminals. Every mount of this kind has terminals of its own.
+pub(crate) fn terminals() -> Result<OwnedFd, StepFailure> {
+    let options = [("ptmxmode", "0666".into()), ("mode", "0620".into())];
+    mounts::new("devpts", &options, NO_SUID | NO_EXEC).map_err(StepFailure::kernel("own /dev/pts"))
 }
 
 /// Switches to the new root, and unmounts the old one.
@@ -522,76 +520,4 @@ fn pivot(new: &OwnedFd) -> Result<(), StepFailure> {
     rustix::process::chdir("/").map_err(StepFailure::kernel("chdir /"))?;
     kernel::set_mount_attributes(new.as_fd(), READ_ONLY, Recursive::No)
         .map_err(StepFailure::kernel("root read-only"))
-}
-
-/// Covers the lists of keys, which describe the user's keys outside, and which users have some. A
-/// device on a mount without devices can not be opened.
-fn hide_keys() -> Result<(), StepFailure> {
-    let null = mounts::resolve(Path::new("/dev/null")).map_err(StepFailure::kernel("/dev/null"))?;
-    for path in KEY_LISTS {
-        let act = || StepFailure::kernel(format!("cover {path}"));
-        let at = match mounts::resolve(Path::new(path)) {
-            Ok(at) => at,
-            // A kernel without keys.
-            Err(Errno::NOENT) => continue,
-            Err(error) => return Err(act()(error.into())),
-        };
-        let cover = mounts::copy(null.as_fd(), READ_ONLY | NO_SUID | NO_DEV | NO_EXEC);
-        mounts::attach(cover.map_err(act())?.as_fd(), at.as_fd(), Path::new("")).map_err(act())?;
-    }
-    Ok(())
-}
-
-/// Gives a runner its own copy of the session's mounts, in which `/proc` shows its own processes.
-/// Returns the main repository, if the workspace was a linked worktree of git when the session began.
-pub(crate) fn own_mounts(repository: Access) -> Result<Option<MainRepository>, StepFailure> {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)
-        .map_err(StepFailure::kernel("unshare Mount"))?;
-    mounts::make_private()?;
-    let proc = proc(ProcView::Own)?;
-    let at = rustix::fs::openat2(
-        CWD,
-        "/proc",
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::NO_SYMLINKS,
-    )
-    .map_err(StepFailure::kernel("open /proc"))?;
-    mounts::attach(proc.as_fd(), at.as_fd(), Path::new(""))
-        .map_err(StepFailure::kernel("mount /proc"))?;
-    let stat = rustix::fs::statat(CWD, "/proc/self", AtFlags::SYMLINK_NOFOLLOW);
-    stat.map(drop).map_err(StepFailure::kernel("look at own /proc"))?;
-    hide_keys()?;
-    let main = worktree::recorded()?;
-    if let Some(main) = main.as_ref().filter(|_| repository != Access::Write) {
-        make_repository_read_only(main)?;
-    }
-    Ok(main)
-}
-
-/// Makes a linked worktree's main repository read-only in a runner's own copy of the session's
-/// mounts.
-pub(crate) fn make_repository_read_only(main: &MainRepository) -> Result<(), StepFailure> {
-    let (path, missing) = (main.path.clone(), MissingPath::Refuse);
-    make_read_only(&Bind { path, access: Access::Write, missing })
-}
-
-/// Makes the writable binds read-only in a runner's own copy of the session's mounts.
-pub(crate) fn read_only(binds: &[Bind]) -> Result<(), StepFailure> {
-    binds.iter().try_for_each(make_read_only)
-}
-
-fn make_read_only(bind: &Bind) -> Result<(), StepFailure> {
-    let act = || StepFailure::kernel(format!("read-only {:?}", bind.path));
-    let mount = match (mounts::resolve(bind.path.as_path()), bind.missing) {
-        (Ok(mount), _) => mount,
-        (Err(Errno::NOENT | Errno::NOTDIR), MissingPath::Skip) => return Ok(()),
-        (Err(error), _) => return Err(act()(error)),
-    };
-    // The host has nothing at this path, and what is there now is the session's own.
-    if bind.missing == MissingPath::Skip && !mounts::is_mount(&mount).map_err(act())? {
-        return Ok(());
-    }
-    kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::Yes)
-        .map_err(StepFailure::kernel(format!("read-only {:?}", bind.path)))
 }

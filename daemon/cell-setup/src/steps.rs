@@ -7,7 +7,7 @@ use crate::{
     git_configuration::{self, GitConfiguration},
     kernel, landlock, listeners, mapping, namespaces, outer_repository,
     overlay::{self, OverlayInputs},
-    privilege,
+    own_mounts, privilege,
     recording::{self, RecordingRules},
     records, root, seccomp, store,
 };
@@ -157,7 +157,7 @@ pub fn take(
             Ok(())
         }
         Step::Proc { repository } => {
-            taken.main = root::own_mounts(repository)?;
+            taken.main = own_mounts::own_mounts(repository)?;
             Ok(())
         }
         Step::Store(wanted) => {
@@ -175,7 +175,7 @@ pub fn take(
                 .map_err(|error| StepFailure::Setup(error.to_string()))?;
             Ok(())
         }
-        Step::ReadOnly(binds) => root::read_only(&binds),
+        Step::ReadOnly(binds) => own_mounts::read_only(&binds),
         Step::Overlay(overlay) => {
             let ground = OverlayInputs {
                 store: taken.store.take(),

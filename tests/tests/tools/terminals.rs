@@ -3,7 +3,7 @@
 
 use palisade_client::JobStatus;
 use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Mode, Sandbox, World, processes};
+use palisade_tests::{Mode, Sandbox, World, processes, profile_with};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ fn a_job_on_a_terminal_is_typed_into_resized_and_interrupted() {
         assert_eq!(JobStatus::of(&killed).unwrap().exit_code, Some(9));
         let (code, _) = sandbox.refused("job_input", json!({"job": job, "rows": 5, "cols": 5}));
         assert_eq!(code, ErrorCode::NotFound);
-        // Two terminals at once are two.
+        // Two terminals at once are two, and each call has the first of its own.
         let ttys: Vec<String> = (0..2)
             .map(|_| {
                 let arguments =
@@ -96,7 +96,55 @@ fn a_job_on_a_terminal_is_typed_into_resized_and_interrupted() {
                 prints(&sandbox, job, "\r\n")
             })
             .collect();
-        assert_eq!(ttys, ["/dev/pts/0\r\n", "/dev/pts/1\r\n"]);
+        assert_eq!(ttys, ["/dev/pts/0\r\n", "/dev/pts/0\r\n"]);
+    }
+}
+
+/// Tries to write to every terminal that a call can see, and to make one more visible.
+const INTO_TERMINALS: &str = "for t in /dev/pts/[0-9]*; do echo INJECTED > $t; done; \
+                              for p in /proc/[0-9]*/fd/*; do [ -t 1 ] && continue; [ -c $p ] && \
+                              case $(readlink $p) in /dev/pts/*) echo INJECTED > $p;; esac; done; \
+                              ls /dev/pts";
+
+#[test]
+fn no_call_reaches_the_terminal_of_another() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        // A transaction's runner too, and a shell that was started ahead of its call.
+        world.add_unasked(
+            "guarded-write",
+            &profile_with(&[("guard = \"auto\"", "guard = \"transaction\"")]),
+        );
+        for profile in ["workspace", "guarded-write"] {
+            let sandbox = world.open_with(profile);
+            // Raw, so that what comes in comes out once, by the job itself.
+            let line = "stty raw -echo; echo begun; cat";
+            let arguments =
+                json!({"command": line, "background": true, "pty": true, "input": true});
+            let job = JobStatus::of(&sandbox.done("bash", arguments)).unwrap().job;
+            let _begun = prints(&sandbox, job, "begun");
+            for round in 0..3 {
+                let plain = sandbox.bash(INTO_TERMINALS);
+                assert_eq!(plain.stdout, "ptmx\n", "{mode:?} {profile} {round}: {}", plain.stderr);
+                // With a terminal of its own a call sees that one, and reaches it.
+                let own = on_terminal(&sandbox, &format!("tty; {INTO_TERMINALS}"));
+                let expected = "/dev/pts/0\r\nINJECTED\r\n0  ptmx\r\n";
+                assert_eq!(own.output, expected, "{mode:?} {profile} {round}");
+                let written = sandbox.bash(
+                    "echo changed > file; for t in /dev/pts/[0-9]*; do echo INJECTED > $t; done",
+                );
+                assert!(!written.output.contains("INJECTED"), "{}", written.output);
+            }
+            // `script` makes a terminal in the call's own file system.
+            let script = "python3 -c 'import pty; pty.spawn([\"tty\"])'";
+            assert_eq!(sandbox.ok(script).trim_end(), "/dev/pts/0", "{mode:?} {profile}");
+            // The control: what the job's own client types arrives, and nothing came before it.
+            let _typed = sandbox.done("job_input", json!({"job": job, "data": "typed\n"}));
+            let _typed = prints(&sandbox, job, "typed\n");
+            let all = sandbox.done("job_output", json!({"job": job, "cursor": 0})).output;
+            assert_eq!(all, "begun\ntyped\n", "{mode:?} {profile}");
+            let _killed = sandbox.done("job_kill", json!({"job": job}));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     on_disk, open, refuse_mounts_below,
 };
 use crate::{
-    borrowed::BorrowedIdentity, failure::StepFailure, mounts, root, store::override_modes,
+    borrowed::BorrowedIdentity, failure::StepFailure, mounts, own_mounts, store::override_modes,
 };
 use palisade_plan::{MountRights, NoiseOverlays, Overlay, Transactions, Upper};
 use palisade_workspace::{ChangeTime, Layers};
@@ -68,8 +68,8 @@ pub(super) fn lay(
     if kept == Upper::Disk {
         super::close(&layer)?;
     }
-    root::read_only(&noise.read_only)?;
-    ground.main.map_or(Ok(()), root::make_repository_read_only)?;
+    own_mounts::read_only(&noise.read_only)?;
+    ground.main.map_or(Ok(()), own_mounts::make_repository_read_only)?;
     for (NoiseLayers { way, .. }, merged) in directories.iter().zip(&merged) {
         let at = below(&here, way)?;
         mounts::attach(merged.as_fd(), at.as_fd(), std::path::Path::new(""))
