@@ -439,3 +439,46 @@ fn refused_session(world: &World, open: Open) -> (ErrorCode, String) {
     let Error::Remote(error) = error else { panic!("{error}") };
     (error.code, error.message)
 }
+
+/// The file tools run in a process of their own, of which `/proc` would show the memory and the
+/// programs of the host.
+#[test]
+fn file_tools_do_not_show_their_own_process() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        symlink("/proc/self/maps", world.workspace().join("alias")).unwrap();
+        symlink("/proc/self", world.workspace().join("own")).unwrap();
+        let sandbox = world.open();
+        let own = ["/proc/self/maps", "/proc/thread-self/status", "/proc/1/maps", "/proc/mounts"];
+        let linked = ["alias", "own/maps", "own/environ", "/proc/self/task/1/maps"];
+        for path in own.iter().chain(&linked) {
+            for tool in ["read_file", "stat", "realpath"] {
+                let (code, told) = sandbox.refused(tool, json!({"path": path}));
+                let is_refused = code == ErrorCode::OutsidePolicy || code == ErrorCode::NotFound;
+                assert!(is_refused, "{mode:?}: {tool} {path}: {told}");
+                assert!(!told.contains("palisade-cell"), "{mode:?}: {tool} {path}: {told}");
+            }
+            let search = json!({"path": path, "pattern": "r-xp"});
+            let _refused = sandbox.refused("grep", search);
+        }
+        let (code, told) = sandbox.refused("read_file", json!({"path": "/proc/self/maps"}));
+        assert_eq!(code, ErrorCode::OutsidePolicy, "{mode:?}");
+        assert!(told.contains("use bash"), "{mode:?}: {told}");
+        for (tool, arguments) in [
+            ("list_files", json!({"path": "/proc/self"})),
+            ("list_files", json!({"path": "own"})),
+            ("glob", json!({"path": "/proc/self", "pattern": "*"})),
+            ("edit", json!({"path": "/proc/self/comm", "old_string": "a", "new_string": "b"})),
+        ] {
+            assert_eq!(sandbox.refused(tool, arguments).0, ErrorCode::OutsidePolicy, "{tool}");
+        }
+        // Nor does a walk from above enter it.
+        let listed = sandbox.done("list_files", json!({"path": "/proc", "recursive": true}));
+        assert!(!listed.output.contains("/maps"), "{mode:?}: {}", listed.output);
+        // The control: what is about no process is read, and programs read their own.
+        assert!(
+            sandbox.done("read_file", json!({"path": "/proc/meminfo"})).output.contains("MemTotal")
+        );
+        assert!(sandbox.ok("cat /proc/self/maps").contains("r-xp"));
+    }
+}

@@ -2,7 +2,7 @@
 //! memory and with few descriptors. Names are bytes and stay so. Runs in the cell.
 
 use super::{
-    LONGEST_PATH, Stop, WalkDepth, checked,
+    LONGEST_PATH, Stop, WalkDepth, about_no_process, checked,
     choose::Chooser,
     failure, look, open, open_with, refused,
     rules::{Kind, Rules, Scope, Sources},
@@ -269,6 +269,7 @@ impl<'a> Walk<'a> {
         let bare = name.strip_suffix(b"/").unwrap_or(name);
         let Some(dir) = self.dir()? else { return Ok(()) };
         let dir = open_with(dir, bare, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);
+        let dir = dir.and_then(about_no_process);
         let Some(dir) = self.entered(dir)? else { return Ok(()) };
         let most = 2 * (MOST_IN_TREE - self.counted);
         let before = self.prefix.len();

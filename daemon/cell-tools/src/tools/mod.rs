@@ -35,7 +35,7 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
 };
 use rustix::{
-    fs::{FileType, OFlags, ResolveFlags},
+    fs::{FileType, OFlags, PROC_SUPER_MAGIC, ResolveFlags},
     io::Errno,
 };
 use std::os::fd::{AsFd, OwnedFd};
@@ -125,7 +125,18 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 
 /// Opens a path. Symbolic links are followed, except the magic ones of `/proc`.
 fn open(base: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    open_with(base, path, flags, ResolveFlags::NO_MAGICLINKS)
+    about_no_process(open_with(base, path, flags, ResolveFlags::NO_MAGICLINKS)?)
+}
+
+/// Refuses what `/proc` says about a process, with `ESRCH`. The only process that a tool could look
+/// at is the one that runs it: where its memory is, and which programs of the host it is made of.
+fn about_no_process(opened: OwnedFd) -> Result<OwnedFd, Errno> {
+    if rustix::fs::fstatfs(&opened)?.f_type != PROC_SUPER_MAGIC {
+        return Ok(opened);
+    }
+    let real = look::real(&opened).ok_or(Errno::SRCH)?;
+    let name = real.0.strip_prefix(b"/proc/").and_then(|below| below.first());
+    if name.is_some_and(u8::is_ascii_digit) { Err(Errno::SRCH) } else { Ok(opened) }
 }
 
 fn failure(kind: FileErrorKind, errno: Option<Errno>, message: String) -> FileError {
@@ -170,6 +181,10 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
         Errno::LOOP => (
             FileErrorKind::OutsidePolicy,
             "the path has a magic link of /proc, or too many symbolic links",
+        ),
+        Errno::SRCH => (
+            FileErrorKind::OutsidePolicy,
+            "it describes a process, and file tools would only see their own: use bash",
         ),
         Errno::ROFS => (FileErrorKind::OutsidePolicy, "it is read-only in this session"),
         Errno::OVERFLOW => (

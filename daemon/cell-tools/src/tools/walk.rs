@@ -2,7 +2,7 @@
 //! only until the call is abandoned. Runs in the cell.
 
 use super::{
-    Stop,
+    Stop, about_no_process,
     choose::Chooser,
     open_with,
     rules::{Kind, Rules, Scope, Sources},
@@ -163,7 +163,7 @@ impl TreeWalk<'_> {
         let there: &[u8] = if path.is_empty() { b"." } else { &path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let opened = open_with(&self.root, there, flags, way);
+        let opened = open_with(&self.root, there, flags, way).and_then(about_no_process);
         let (dir, listed) = match opened.and_then(|dir| read(dir.as_fd()).map(|read| (dir, read))) {
             Ok(done) => done,
             // It was deleted or replaced meanwhile.

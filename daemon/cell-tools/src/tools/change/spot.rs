@@ -1,7 +1,7 @@
 //! A spot: the place of an entry, as an open directory and a name below it. The path between the
 //! two may lead through directories that are still to be made. Runs in the cell.
 
-use crate::tools::{open, open_with};
+use crate::tools::{about_no_process, open, open_with};
 use palisade_plan::Path;
 use palisade_workspace::{EntryMetadata, look};
 use rustix::{
@@ -48,6 +48,7 @@ impl Dir {
             }
             done => done?,
         };
+        let fd = about_no_process(fd)?;
         let real = real(&fd).unwrap_or_else(|| path.to_vec());
         let end = real.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         Ok(Self { fd, real: real.get(..end).unwrap_or_default().to_vec() })

@@ -66,7 +66,7 @@ fn an_empty_file_is_empty() {
 #[test]
 fn a_file_of_proc_says_no_size_and_is_read() {
     let broker = Broker::new();
-    let path = Path::from("/proc/self/mountinfo");
+    let path = Path::from("/proc/cpuinfo");
     let (data, reply) = broker.read(&path, Part::All, MOST).unwrap();
     assert!(data.ends_with(b"\n"));
     let FileReply::Read { size, complete, .. } = reply else { panic!("{reply:?}") };
@@ -75,6 +75,18 @@ fn a_file_of_proc_says_no_size_and_is_read() {
     assert_eq!(data.len(), 10);
     let FileReply::Read { complete, .. } = reply else { panic!("{reply:?}") };
     assert!(!complete);
+}
+
+#[test]
+fn what_proc_says_about_the_tools_own_process_is_refused() {
+    let broker = Broker::new();
+    let own = format!("/proc/{}/maps", std::process::id());
+    for path in ["/proc/self/maps", "/proc/thread-self/status", "/proc/mounts", own.as_str()] {
+        let error = broker.read(&Path::from(path), Part::All, MOST).unwrap_err();
+        let told = (error.kind, error.errno);
+        let expected = (FileErrorKind::OutsidePolicy, Errno::SRCH.raw_os_error());
+        assert_eq!(told, expected, "{path}: {}", error.message);
+    }
 }
 
 #[test]
