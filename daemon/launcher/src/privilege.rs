@@ -154,7 +154,28 @@ fn enter_user_namespace() -> Result<(), String> {
     };
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
-    write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+    write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    bound_watches();
+    Ok(())
+}
+
+/// The limits of `inotify` on the host for one user, and those of a user namespace, which count for all
+/// sessions together.
+const WATCHES: [(&str, &str); 2] = [
+    ("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances"),
+    ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches"),
+];
+
+/// Leaves half of the user's `inotify` instances and watches to programs outside of this namespace.
+/// Where `/proc/sys` is read-only, as in many containers, sessions can use up all of them.
+fn bound_watches() {
+    for (of_host, of_sessions) in WATCHES {
+        let most = std::fs::read_to_string(of_host).ok();
+        let most = most.and_then(|text| text.trim().parse::<u64>().ok());
+        if most.is_some_and(|most| std::fs::write(of_sessions, (most / 2).to_string()).is_err()) {
+            return;
+        }
+    }
 }
 
 /// Keeps the needed capabilities in every set and drops all others for good, also from the bounding

@@ -116,7 +116,11 @@ const NOT_WITH: [(u32, &str, &[&[Test]]); 3] = [
 ];
 
 /// System calls that are allowed only if one of these lists of tests holds.
-const ONLY_WITH: [(u32, &str, &[&[Test]]); 11] = [
+const ONLY_WITH: [(u32, &str, &[&[Test]]); 14] = [
+    // The host's pool of huge pages is in no session's limits.
+    (9, "mmap of huge pages", &[&[(3, 0x4_0000, 0)]]),
+    (29, "shmget of huge pages", &[&[(2, 0o4000, 0)]]),
+    (319, "memfd_create of huge pages", &[&[(1, 4, 0)]]),
     // Creating a file with a set-id bit lends its owner's rights to whoever runs it.
     (2, "open of a new set-id file", &[&[(1, 0o20_000_100, 0)], &[(2, 0o6000, 0)]]),
     (257, "openat of a new set-id file", &[&[(2, 0o20_000_100, 0)], &[(3, 0o6000, 0)]]),

@@ -4,8 +4,8 @@ use crate::{Answer, check, io, last, parse};
 use std::{
     hint::black_box,
     io::Write as _,
-    net::{TcpListener, TcpStream},
-    os::fd::FromRawFd as _,
+    net::{TcpListener, TcpStream, UdpSocket},
+    os::fd::{AsRawFd as _, FromRawFd as _},
     time::Duration,
 };
 
@@ -19,6 +19,7 @@ pub(crate) fn attempt(words: &[String]) -> Option<Answer> {
         "mlock" => mlock(number(1)),
         "memfd" => memfd(number(1), number(2)),
         "tcp_buffers" => io(tcp_buffers(number(1))),
+        "udp_buffers" => io(udp_buffers(number(1))),
         "stack" => {
             black_box(descend(black_box(1)));
             Ok(())
@@ -38,6 +39,39 @@ fn tcp_buffers(count: libc::c_long) -> std::io::Result<()> {
         stream.set_nonblocking(true)?;
         while stream.write(&piece).is_ok() {}
         open.push((stream, listener.accept()?));
+    }
+    Ok(())
+}
+
+/// Fills the buffers of this many UDP sockets, which nobody reads.
+fn udp_buffers(count: libc::c_long) -> std::io::Result<()> {
+    let (piece, mut open) = (vec![0; 1 << 13], Vec::new());
+    for _ in 0..count {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        let most: libc::c_int = 1 << 30;
+        // SAFETY: the value is an int that lives through the call. The kernel cuts it to what it allows.
+        check(
+            unsafe {
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_RCVBUF,
+                    (&raw const most).cast(),
+                    size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            }
+            .into(),
+        )
+        .map_err(std::io::Error::from_raw_os_error)?;
+        socket.set_nonblocking(true)?;
+        let own = socket.local_addr()?;
+        // What does not fit is dropped without an error.
+        for _ in 0..100 {
+            if socket.send_to(&piece, own).is_err() {
+                break;
+            }
+        }
+        open.push(socket);
     }
     Ok(())
 }
