@@ -398,7 +398,7 @@ fn systemd_has_nothing_to_say_against_the_units() {
                 assert_eq!((verified.status.code(), said(&verified).as_str()), (Some(0), ""));
                 // In tenths, as version 252 counts. What keeps the launcher's from being lower, its
                 // unit says.
-                booted.ok(&["systemd-analyze", "security", "--threshold=15", BROKER]);
+                booted.ok(&["systemd-analyze", "security", "--threshold=12", BROKER]);
                 booted.ok(&["systemd-analyze", "security", "--threshold=39", LAUNCHER]);
                 // Its network is the host's.
                 let egress = "palisade-egress@1.service";

@@ -95,7 +95,9 @@ fn program(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sched::{CloneFlags, unshare};
+    use nix::sched::{CloneFlags, setns, unshare};
+    use rustix::{io::Errno, mount::MountFlags};
+    use std::fs::File;
 
     /// Filters are of one thread, and of those that it starts.
     #[test]
@@ -103,12 +105,27 @@ mod tests {
         let user = CloneFlags::CLONE_NEWUSER;
         let unconfined = std::thread::spawn(move || unshare(CloneFlags::CLONE_FS).is_ok());
         assert!(unconfined.join().unwrap(), "the control");
+        // Unconfined, the kernel says that there is no such place, or nothing but a missing privilege.
+        let own = File::open("/proc/self/ns/net").unwrap();
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(setns(own, CloneFlags::empty()), Ok(()), "the control");
+        }
         let held = std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).unwrap();
             confine().unwrap();
             assert_eq!(unshare(user), Err(nix::Error::EPERM));
             assert_eq!(unshare(CloneFlags::CLONE_FS), Err(nix::Error::EPERM));
             assert_eq!(nix::unistd::chroot("/"), Err(nix::Error::EPERM));
+            // As root too: it is the filter that refuses, before the kernel looks at anything.
+            for kind in ["user", "mnt", "net"] {
+                let own = File::open(format!("/proc/self/ns/{kind}")).unwrap();
+                assert_eq!(setns(own, CloneFlags::empty()), Err(nix::Error::EPERM), "{kind}");
+            }
+            let missing = "/nonexistent/palisade";
+            let mounted = rustix::mount::mount("none", missing, "tmpfs", MountFlags::empty(), None);
+            assert_eq!(mounted, Err(Errno::PERM));
+            let detached = rustix::mount::unmount(missing, rustix::mount::UnmountFlags::empty());
+            assert_eq!(detached, Err(Errno::PERM));
             assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
         });
         held.join().unwrap();
