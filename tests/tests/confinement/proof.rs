@@ -84,7 +84,7 @@ fn page(report: &Value) -> String {
         let (name, tries) = (probe.name, probe.tries);
         page += &format!("| {name} | {tries} | {layer}{call} | {} |\n", answers.join(" | "));
     }
-    page += "\n## What the profiles promise\n\nTheir own tests, with the layer that decides.\n\n\
+    page += "\nThe same escapes under other sandboxes are in [escape-bench.md](escape-bench.md).\n\n## What the profiles promise\n\nTheir own tests, with the layer that decides.\n\n\
              | profile | test | decided by |\n|---|---|---|\n";
     let set = ProfileSet::new([]).unwrap();
     let scene = Scene {
