@@ -1,6 +1,7 @@
 //! `palisade setup`: the configuration that makes an agent use Palisade instead of its own tools.
 
 mod agents;
+mod listed;
 mod place;
 mod settings;
 mod text;
@@ -12,6 +13,7 @@ use crate::{
 };
 use agents::{Agent, AgentSetup, ServerCommand};
 use clap::Args;
+use listed::ListedServer;
 use palisade_options::WorkspaceError;
 use place::PreparedFile;
 use std::{path::PathBuf, time::Duration};
@@ -32,8 +34,8 @@ names what still reaches the host unconfined.
 
 Each configuration says whether it was tried with the agent or taken from its documentation.
 
-Exit status: 0 success; 1 with --check, a setting is missing or the agent does not list the server;
-2 invalid command line; 125 Palisade failed.
+Exit status: 0 success; 1 with --check, a setting is missing or the agent does not say that it can use
+the server; 2 invalid command line; 125 Palisade failed.
 
 Examples:
   palisade setup claude
@@ -64,11 +66,12 @@ impl Setup {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         // An agent would only say that its server did not start.
         programs::find_companion("palisade-mcp")?;
-        let setup = self.agent.setup(&self.server()?)?;
+        let server = self.server()?;
+        let setup = self.agent.setup(&server)?;
         if self.write {
             write(&setup)
         } else if self.check {
-            check(&setup).await
+            check(&setup, &server).await
         } else {
             show(&setup)
         }
@@ -137,7 +140,7 @@ fn tell(setup: &AgentSetup) -> Result<u8, Failure> {
     Ok(0)
 }
 
-async fn check(setup: &AgentSetup) -> Result<u8, Failure> {
+async fn check(setup: &AgentSetup, server: &ServerCommand) -> Result<u8, Failure> {
     let paint = paint::stdout();
     let mut is_complete = true;
     let mut report = |is_good: bool, text: &str| {
@@ -158,9 +161,14 @@ async fn check(setup: &AgentSetup) -> Result<u8, Failure> {
     if let Some((program, arguments)) = setup.listing {
         let command = format!("{program} {}", arguments.join(" "));
         match programs::list(program, arguments, &setup.directory, LISTING).await {
-            Ok(text) => match text.lines().find(|line| line.contains("palisade")) {
-                Some(line) => report(true, &format!("{command}: {line}"))?,
-                None => report(false, &format!("{command}: palisade is not in the list"))?,
+            Ok(text) => match listed::find(&text, &server.words()) {
+                ListedServer::Usable(line) => report(true, &format!("{command}: {line}"))?,
+                ListedServer::Unusable(line) => {
+                    report(false, &format!("{command} does not say that it is connected: {line}"))?;
+                }
+                ListedServer::Absent => {
+                    report(false, &format!("{command}: palisade is not in the list"))?;
+                }
             },
             Err(why) => report(false, &format!("{command}: {why}"))?,
         }

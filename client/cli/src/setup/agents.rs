@@ -40,7 +40,7 @@ impl ServerCommand {
     }
 
     /// Returns the program and its arguments in one list.
-    fn words(&self) -> Vec<&str> {
+    pub(super) fn words(&self) -> Vec<&str> {
         std::iter::once(&self.program).chain(&self.arguments).map(String::as_str).collect()
     }
 }

@@ -100,6 +100,29 @@ fn each_agent_is_written_once_and_then_checked() {
     }
 }
 
+/// The agent's own word counts, and only about the server: not a path with the same name.
+#[test]
+fn a_server_that_the_agent_can_not_use_is_not_reported_as_good() {
+    let place = Place::new();
+    place.done(&["claude", "--write"]);
+    for (listed, is_good) in [
+        ("palisade: /x/palisade mcp - ✓ Connected", true),
+        ("palisade: /x/palisade mcp - ✗ Failed to connect", false),
+        ("palisade: /x/palisade mcp - ⏸ Pending approval", false),
+        ("palisade: /x/palisade mcp - Disconnected", false),
+        ("No MCP servers configured in /src/palisade", false),
+        ("/src/palisade: connected", false),
+        ("palisade-old: /x/palisade mcp - ✓ Connected", false),
+    ] {
+        place.add_program("claude", listed);
+        let output = place.setup(&["claude", "--check"]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(!is_good)), "{listed}: {said}");
+        let word = if is_good { "ok" } else { "missing" };
+        assert!(said.contains(&format!("{word} claude mcp list")), "{listed}: {said}");
+    }
+}
+
 #[test]
 fn what_is_there_already_is_kept_with_a_backup() {
     let place = Place::new();
