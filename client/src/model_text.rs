@@ -14,6 +14,12 @@ pub fn message_limit(most: usize) -> usize {
     (most / 20).clamp(50, 1500)
 }
 
+/// The kind of a finding about a part of a call that was changed so that the call may run.
+const ADJUSTED: &str = "adjusted";
+
+/// The maximum number of adjustments in the notes about a result.
+const MAX_ADJUSTMENTS: usize = 10;
+
 /// The images that models can see.
 pub const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -135,8 +141,23 @@ fn line_start(tail: &str) -> &str {
     }
 }
 
-/// Returns the facts that a model must know beside the output, a line each: the exit status, the
-/// error and what to do about it, denials, the undo id. Messages are cut to `limit` characters.
+/// Says what was changed in a call so that it may run: a timeout that was cut, variables that were
+/// left out. The texts are cut to `limit` characters.
+#[must_use]
+pub fn adjustments(result: &CallResult, limit: usize) -> Vec<String> {
+    let adjusted = result.findings.iter().filter(|finding| finding.kind == ADJUSTED);
+    let mut texts: Vec<String> = adjusted.map(|finding| shorten(&finding.why, limit)).collect();
+    let more = texts.len().saturating_sub(MAX_ADJUSTMENTS);
+    if more > 0 {
+        texts.truncate(MAX_ADJUSTMENTS);
+        texts.push(format!("{more} more parts of the call were changed"));
+    }
+    texts
+}
+
+/// Returns the facts that a model must know beside the output, a line each: the exit status, what
+/// was changed in the call, the error and what to do about it, denials, the undo id. Messages are
+/// cut to `limit` characters.
 #[must_use]
 pub fn notes(result: &CallResult, limit: usize) -> Vec<String> {
     let mut notes = Vec::new();
@@ -155,6 +176,7 @@ pub fn notes(result: &CallResult, limit: usize) -> Vec<String> {
         (result.pipe_held, "[a process that was left running was killed]"),
     ];
     notes.extend(ends.iter().filter(|(is, _)| *is).map(|(_, text)| (*text).to_owned()));
+    notes.extend(adjustments(result, limit).iter().map(|text| format!("[changed: {text}]")));
     let hint = error_notes(result, &mut notes, limit);
     let denials = result.denials.iter().take(MAX_DENIALS);
     notes.extend(denials.map(|denial| refusal(denial, &hint, limit)));

@@ -9,7 +9,7 @@ use crate::{
     sessions::{Continuity, StartedCall},
     tickets::{CallKey, PendingCall},
 };
-use palisade_client::{CallResult, Claim, Error, Event, Running, WAITING_FOR_APPROVAL};
+use palisade_client::{CallResult, Claim, Error, ErrorCode, Event, Running, WAITING_FOR_APPROVAL};
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolResult, ProgressNotificationParam, ProgressToken},
@@ -191,11 +191,9 @@ fn keep(shared: &Shared, call: PendingCall) -> CallToolResult {
         Err(call) => {
             // Ends the call.
             drop(call);
-            let message = format!(
-                "{tool} was ended: too many calls wait for their tickets to be used; ask for their \
-                 results first"
-            );
-            render::failure(&message)
+            let message =
+                format!("{tool} was ended: too many calls wait for their tickets to be used");
+            render::own_failure(ErrorCode::LimitReached, &message, "ask for their results first")
         }
     }
 }
@@ -238,7 +236,7 @@ impl Shared {
                 }
                 answer
             }
-            Err(error) => render::failure(&explain(&error)),
+            Err(error) => render::failure(&error),
         }
     }
 }
@@ -249,7 +247,7 @@ fn rendered_server(outcome: Result<Value, String>) -> CallToolResult {
         serde_json::from_value(result)
             .map_err(|error| format!("the server's answer is not the result of a tool: {error}"))
     });
-    parsed.unwrap_or_else(|why| render::failure(&format!("Error: {why}")))
+    parsed.unwrap_or_else(|why| render::own_failure(ErrorCode::ProviderFailed, &why, ""))
 }
 
 /// Explains an error to a model.

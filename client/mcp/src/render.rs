@@ -3,9 +3,13 @@
 
 mod facts;
 
-use crate::{call::Activity, sessions::Continuity, tickets::CallKey};
+use crate::{
+    call::{Activity, explain},
+    sessions::Continuity,
+    tickets::CallKey,
+};
 use palisade_client::{
-    CallResult,
+    CallResult, Error, ErrorCode, WireError,
     model_text::{IMAGES, MediaFile, TOO_LARGE, head_and_tail, message_limit, notes},
 };
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -83,10 +87,20 @@ fn block(file: MediaFile) -> ContentBlock {
 }
 
 /// Renders a failure that has no result.
-pub(crate) fn failure(message: &str) -> CallToolResult {
-    let mut answer = CallToolResult::error(vec![ContentBlock::text(message)]);
-    answer.structured_content = Some(json!({"success": false, "error": {"message": message}}));
+pub(crate) fn failure(error: &Error) -> CallToolResult {
+    let text = explain(error);
+    let facts = match error.wire() {
+        Some(wire) => facts::error(wire, usize::MAX),
+        None => json!({"message": text}),
+    };
+    let mut answer = CallToolResult::error(vec![ContentBlock::text(text)]);
+    answer.structured_content = Some(json!({"success": false, "error": facts}));
     answer
+}
+
+/// Renders a failure of this server's own.
+pub(crate) fn own_failure(code: ErrorCode, message: &str, hint: &str) -> CallToolResult {
+    failure(&Error::Remote(WireError::new(code, message, hint)))
 }
 
 /// Renders the answer to a call that is still under way.

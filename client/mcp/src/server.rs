@@ -1,7 +1,7 @@
 //! The server's answers to the messages of the Model Context Protocol.
 
 use crate::{
-    call::{self, Caller, NewCall, explain},
+    call::{self, Caller, NewCall},
     catalog::{Catalog, OfferedTool, READ_OUTPUT},
     claims,
     pages::{Pages, TextPage},
@@ -16,9 +16,10 @@ use palisade_options::McpOptions;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-        CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
-        ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
+        CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig,
     },
     service::RequestContext,
 };
@@ -177,7 +178,7 @@ impl Server {
     async fn page(shared: &Shared, arguments: &Map<String, Value>) -> CallToolResult {
         let number = |name: &str| arguments.get(name).and_then(Value::as_u64);
         let Some(call) = arguments.get("call_id").and_then(Value::as_str) else {
-            return render::failure("Error (invalid_arguments): `call_id` is missing");
+            return invalid_call_id("it is required but missing");
         };
         let offset = number("offset").unwrap_or(0);
         // The page and the line after it have to fit into a result.
@@ -189,7 +190,7 @@ impl Server {
             return paged(offset, page);
         }
         let Ok(id) = call.parse::<CallId>() else {
-            return render::failure("Error (invalid_arguments): `call_id` is not the id of a call");
+            return invalid_call_id("it is not the id of a call");
         };
         match shared.sessions.output(&id, offset, limit as u64).await {
             Ok(page) => {
@@ -198,9 +199,16 @@ impl Server {
                 let end = start.saturating_add(page.data.0.len());
                 paged(offset, TextPage { text, end, total: size(page.total) })
             }
-            Err(error) => render::failure(&explain(&error)),
+            Err(error) => render::failure(&error),
         }
     }
+}
+
+/// Says what is wrong with the call that `read_output` is asked about.
+fn invalid_call_id(why: &str) -> CallToolResult {
+    let code = palisade_client::ErrorCode::InvalidArguments;
+    let hint = "give the call_id that the result names";
+    render::own_failure(code, &format!("`call_id`: {why}"), hint)
 }
 
 /// Renders a page of an output.
@@ -258,11 +266,48 @@ impl ServerHandler for Server {
                 let ticket = ticket.as_str().unwrap_or_default();
                 match shared.tickets.redeem(ticket, &key) {
                     Ok(pending) => pending,
-                    Err(error) => return Ok(render::failure(&format!("Error: {error}")).into()),
+                    Err(error) => {
+                        let (code, why) = (palisade_client::ErrorCode::InvalidArguments, error);
+                        let hint = why.hint();
+                        return Ok(render::own_failure(code, &why.to_string(), hint).into());
+                    }
                 }
             }
         };
         Ok(call::answer(shared, pending, &context).await?.into())
+    }
+
+    // Palisade offers tools only. An empty list would say that there could be something in it.
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(no_method("prompts/list"))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(no_method("resources/list"))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(no_method("resources/templates/list"))
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(no_method("completion/complete"))
     }
 
     async fn on_custom_request(
@@ -275,7 +320,11 @@ impl ServerHandler for Server {
             let message = format!("the params of {method} are not understood");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let message = format!("there is no method {method}");
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+        Err(no_method(&method))
     }
+}
+
+fn no_method(method: &str) -> ErrorData {
+    let message = format!("there is no method {method}");
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

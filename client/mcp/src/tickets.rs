@@ -41,14 +41,21 @@ impl Drop for PendingCall {
 pub(crate) enum TicketError {
     #[error(
         "there is no ticket {0:?}: it was used already, or this server was started again since. \
-         Nothing was run; to repeat the call, omit the ticket"
+         Nothing was run"
     )]
     Unknown(String),
-    #[error(
-        "the ticket belongs to another call, {tool} with {arguments}. Nothing was run; repeat \
-         exactly that call"
-    )]
+    #[error("the ticket belongs to another call, {tool} with {arguments}. Nothing was run")]
     OtherCall { tool: String, arguments: String },
+}
+
+impl TicketError {
+    /// Returns what to do about it.
+    pub(crate) const fn hint(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) => "to repeat the call, omit the ticket",
+            Self::OtherCall { .. } => "repeat exactly that call with the ticket",
+        }
+    }
 }
 
 /// The calls that wait to be asked for.

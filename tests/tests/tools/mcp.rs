@@ -125,7 +125,34 @@ fn a_call_writes_in_the_workspace_and_nowhere_else() {
         assert_eq!(refused["structuredContent"]["exit_code"], 1);
         let read = mcp.call("read_file", json!({"path": world.canary()}));
         assert_eq!(read["isError"], true, "{mode:?}: {read}");
+        let errno = &read["structuredContent"]["error"]["errno"];
+        assert!(errno.as_i64().is_some_and(|errno| errno > 0), "{mode:?}: {read}");
         world.assert_canary_untouched();
+        mcp.end();
+    }
+}
+
+/// A model has to know that its call did not run as it was written.
+#[test]
+fn what_was_changed_in_a_call_is_said() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let daemon = world.daemon();
+        let mut mcp = Mcp::over(&world, &daemon, &[]);
+        let env = json!({"LD_PRELOAD": "/tmp/x.so", "PLAIN": "1"});
+        let changed = json!({"command": "echo $PLAIN", "env": env, "timeout": 1_000_000_000});
+        let result = mcp.call("bash", changed);
+        assert_eq!(result["isError"], false, "{mode:?}: {result}");
+        let said = text(&result);
+        assert!(said.starts_with("1\n[exit 0]\n[changed: "), "{mode:?}: {said}");
+        for part in ["[changed: the variable LD_PRELOAD", "[changed: the timeout of 1000000000 ms"]
+        {
+            assert!(said.contains(part), "{mode:?}: {part}: {said}");
+        }
+        let facts = result["structuredContent"]["adjustments"].as_array().unwrap();
+        assert_eq!(facts.len(), 2, "{mode:?}: {result}");
+        let control = mcp.call("bash", json!({"command": "echo on", "timeout": 10_000}));
+        assert_eq!(text(&control), "on\n[exit 0]", "{mode:?}: nothing was changed");
         mcp.end();
     }
 }
@@ -217,6 +244,9 @@ fn what_is_no_message_and_what_is_no_tool_are_typed_errors() {
         ("tools/call", json!({"name": "bish", "arguments": {}}), -32602),
         ("tools/call", json!({"nome": "bash"}), -32602),
         ("tools/rename", json!({}), -32601),
+        ("prompts/list", json!({}), -32601),
+        ("resources/list", json!({}), -32601),
+        ("resources/templates/list", json!({}), -32601),
     ];
     for (method, params, code) in cases {
         let answer = mcp.ask(method, params.clone());
@@ -227,6 +257,15 @@ fn what_is_no_message_and_what_is_no_tool_are_typed_errors() {
     let invalid = mcp.call("read_file", json!({"offset": 1}));
     assert_eq!(invalid["isError"], true);
     assert!(text(&invalid).contains("Error (invalid_arguments): `path`"), "{invalid}");
+    // A failure without a result has its code in the structured content too.
+    for arguments in [json!({}), json!({"call_id": "no id"})] {
+        let failed = mcp.call("read_output", arguments);
+        assert!(text(&failed).contains("Error (invalid_arguments): `call_id`"), "{failed}");
+        let facts = &failed["structuredContent"];
+        assert_eq!(facts["success"], false, "{failed}");
+        assert_eq!(facts["error"]["code"], "invalid_arguments", "{failed}");
+        assert_eq!(facts["error"]["hint"], "give the call_id that the result names", "{failed}");
+    }
     mcp.end();
 }
 

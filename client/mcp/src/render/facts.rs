@@ -2,8 +2,8 @@
 //! show a model nothing else.
 
 use palisade_client::{
-    CallResult,
-    model_text::{CutText, MAX_DENIALS, shorten},
+    CallResult, WireError,
+    model_text::{CutText, MAX_DENIALS, adjustments, shorten},
 };
 use serde_json::{Map, Value, json};
 
@@ -13,13 +13,7 @@ const MAX_DATA: usize = 1000;
 /// Returns the facts. What does not apply is left out, messages are cut to `limit`
 /// characters, and `notes` say what is different about the session.
 pub(super) fn of(result: &CallResult, output: &CutText, notes: &[String], limit: usize) -> Value {
-    let error = result.error.as_ref().map(|error| {
-        json!({
-            "code": error.code.name(),
-            "message": shorten(&error.message, limit),
-            "hint": shorten(&error.hint, limit),
-        })
-    });
+    let error = result.error.as_ref().map(|error| self::error(error, limit));
     let denials = result.denials.iter().take(MAX_DENIALS).map(|denial| {
         json!({
             "layer": denial.layer, "rule": denial.rule, "remedy": shorten(&denial.remedy, limit),
@@ -41,6 +35,7 @@ pub(super) fn of(result: &CallResult, output: &CutText, notes: &[String], limit:
         "timed_out": result.timed_out,
         "cancelled": result.cancelled,
         "oom": result.oom,
+        "adjustments": adjustments(result, limit),
         "error": error,
         "denials": denials,
         "approval": checkpoint,
@@ -54,6 +49,19 @@ pub(super) fn of(result: &CallResult, output: &CutText, notes: &[String], limit:
     });
     let Value::Object(facts) = facts else { return facts };
     Value::Object(facts.into_iter().filter(says_something).collect::<Map<_, _>>())
+}
+
+/// Returns the facts of an error. A hint and an error number that it does not have are left out.
+pub(super) fn error(error: &WireError, limit: usize) -> Value {
+    let facts = json!({
+        "code": error.code.name(),
+        "message": shorten(&error.message, limit),
+        "hint": shorten(&error.hint, limit),
+        "errno": error.errno,
+    });
+    let Value::Object(mut facts) = facts else { return facts };
+    facts.retain(|_, value| *value != json!("") && *value != json!(0) && !value.is_null());
+    Value::Object(facts)
 }
 
 /// Returns `true` if a fact applies. Success and output always do.
