@@ -35,9 +35,9 @@ starts it for those that take one word:
   palisade-sh 'make && ./check'             as a prefix: the line is the only argument
 
 Takes -c LINE [NAME ARGUMENT...], SCRIPT [ARGUMENT...], a line as the only argument, or standard
-input. The options -e, -u, -x, -f, -n and -o NAME go to bash; -l and -i have no effect. The
-directory is the caller's. Standard input is passed on unless it is a terminal. There is no
-interactive shell.
+input. The options -a, -b, -e, -f, -h, -n, -t, -u, -v, -x, -B, -C, -E, -P, -T, -o NAME and -O NAME
+go to bash, and with + in place of - too; -l and -i have no effect. The directory is the caller's.
+Standard input is passed on unless it is a terminal. There is no interactive shell.
 
 The workspace is $PALISADE_WORKSPACE, or the nearest directory above that has a .git, or the
 directory itself. $PALISADE_PROFILE names the profile. $PALISADE_SHELL_ENV lists more variables to

@@ -2,6 +2,9 @@
 
 use crate::failure::Failure;
 
+/// The single-letter options that bash gets, switched on by `-` and off by `+`.
+const PASSED: &str = "abefhntuvxBCEPT";
+
 /// The input that a shell is asked to run. `flags` are options for bash.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ShellInput {
@@ -27,9 +30,11 @@ pub(super) fn parse(
             "--" | "-" => break words.next(),
             "--login" | "--norc" | "--noprofile" | "--posix" => {}
             long if long.starts_with("--") => return Err(unknown(long)),
-            cluster => match cluster.strip_prefix('-') {
-                Some(letters) => source = source.max(options(letters, &mut words, &mut flags)?),
-                None => break Some(word),
+            cluster => match cluster.split_at_checked(1) {
+                Some((sign @ ("-" | "+"), letters)) if !letters.is_empty() => {
+                    source = source.max(options(sign, letters, &mut words, &mut flags)?);
+                }
+                Some(_) | None => break Some(word),
             },
         }
     };
@@ -62,25 +67,29 @@ enum Source {
     Line,
 }
 
-/// Reads one word of single-letter options; returns the source of the commands that they name.
+/// Reads one word of single-letter options, which `-` switches on and `+` off; returns the source
+/// of the commands that they name.
 fn options<'a>(
+    sign: &str,
     letters: &str,
     words: &mut impl Iterator<Item = &'a String>,
     flags: &mut Vec<String>,
 ) -> Result<Source, Failure> {
     let mut source = Source::Operand;
     for letter in letters.chars() {
+        let option = format!("{sign}{letter}");
         match letter {
-            'c' => source = source.max(Source::Line),
-            's' => source = source.max(Source::Stdin),
+            'c' if sign == "-" => source = source.max(Source::Line),
+            's' if sign == "-" => source = source.max(Source::Stdin),
             // A session has no start-up files, and is never interactive.
             'l' | 'i' => {}
-            'e' | 'u' | 'x' | 'f' | 'n' => flags.push(format!("-{letter}")),
-            'o' => {
-                let name = words.next().ok_or_else(|| unknown("-o without a name"))?;
-                flags.extend(["-o".to_owned(), name.clone()]);
+            letter if PASSED.contains(letter) => flags.push(option),
+            'o' | 'O' => {
+                let missing = || unknown(&format!("{option} without a name"));
+                let name = words.next().ok_or_else(missing)?;
+                flags.extend([option, name.clone()]);
             }
-            _ => return Err(unknown(&format!("-{letter}"))),
+            _ => return Err(unknown(&option)),
         }
     }
     Ok(source)
@@ -148,8 +157,30 @@ mod tests {
     }
 
     #[test]
+    fn options_of_bash_are_switched_on_and_off() {
+        assert_eq!(
+            read(&["-aEv", "+e", "-O", "globstar", "-c", "x"]).unwrap(),
+            line(&["-a", "-E", "-v", "+e", "-O", "globstar"], "x", &[])
+        );
+        assert_eq!(
+            read(&["+ex", "+o", "pipefail", "+O", "extglob", "x y"]).unwrap(),
+            line(&["+e", "+x", "+o", "pipefail", "+O", "extglob"], "x y", &[])
+        );
+        assert_eq!(read(&["+"]).unwrap(), line(&[], "+", &[]), "it names no option");
+    }
+
+    #[test]
     fn what_is_not_understood_runs_nothing() {
-        for words in [&["-c"][..], &["-k", "x"], &["--rcfile", "f"], &["-o"]] {
+        for words in [
+            &["-c"][..],
+            &["-k", "x"],
+            &["+k", "x"],
+            &["+c", "x"],
+            &["--rcfile", "f"],
+            &["-o"],
+            &["-O"],
+            &["+O"],
+        ] {
             assert_eq!(read(words).unwrap_err().status, 125, "{words:?}");
         }
     }
