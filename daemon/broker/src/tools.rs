@@ -6,6 +6,7 @@
 //! - Imported by: boot, front, pipeline, changes, approval.
 
 mod describe;
+mod other_names;
 mod provided;
 pub(crate) mod provider;
 mod registry;

@@ -253,6 +253,8 @@ class Result:
             (self.pipe_held, "[a process that was left running was killed]"),
         ):
             notes += [text] if is_so else []
+        adjusted = [one for one in self.findings if one.get("kind") == "adjusted"]
+        notes += [f"[changed: {one.get('why', '')}]" for one in adjusted]
         notes += _error_lines(self.error, is_about_command=True)
         notes += [self._refusal(denial) for denial in self.denials[:_MAX_DENIALS]]
         if len(self.denials) > _MAX_DENIALS:

@@ -1,8 +1,11 @@
 //! Checks arguments against a tool's JSON Schema. Valid ones are parsed; for invalid ones the error
 //! names every violation. Runs in the broker. Pure: no I/O.
 
+use super::other_names;
 use jsonschema::{
-    PatternOptions, ValidationError, Validator, error::ValidationErrorKind, paths::Location,
+    JsonType, PatternOptions, ValidationError, Validator,
+    error::{TypeKind, ValidationErrorKind},
+    paths::Location,
 };
 use palisade_protocol::{Call, ErrorCode, JsonText, ToolSpec, WireError};
 use serde::de::DeserializeOwned;
@@ -10,6 +13,9 @@ use serde_json::Value;
 
 /// The number of violations that an error names; the rest are counted.
 const NAMED: usize = 8;
+
+/// The end of the advice about a number or a boolean that came as a string.
+const UNQUOTED: &str = "without quotes";
 
 /// Compiles a schema. It may not refer to anything outside itself. Only patterns that match in
 /// linear time are allowed, since the schema may come from a provider.
@@ -57,15 +63,24 @@ pub(super) fn parse<A: DeserializeOwned>(tool: &ToolSpec, call: &Call) -> Result
         if let Some(parsed) = present.and_then(|present| A::deserialize(present).ok()) {
             return Ok(parsed);
         }
-        let field = match error.path().to_string() {
-            path if path == "." => "arguments".to_owned(),
-            path => path,
+        // The schema knows each argument by one name only.
+        let schema = schema(tool);
+        let usual = arguments.map(|given| other_names::with_usual_names(&schema, &given));
+        let error = match usual.as_ref().map(serde_path_to_error::deserialize::<_, A>) {
+            Some(Err(error)) => (error.path().to_string(), error.inner().to_string()),
+            Some(Ok(_)) | None => (error.path().to_string(), error.inner().to_string()),
         };
-        let why = error.inner().to_string();
-        let mut found = violations(tool, call).unwrap_or_default();
+        let (field, why) = match error {
+            (path, why) if path == "." => ("arguments".to_owned(), why),
+            error => error,
+        };
+        let mut found =
+            usual.and_then(|usual| violations(&schema, &usual).ok()).unwrap_or_default();
         if found.is_empty() {
             found.push(Violation { field, why });
-        } else if let Some(violation) = found.iter_mut().find(|found| found.field == field) {
+        } else if let Some(violation) = found.iter_mut().find(|found| found.field == field)
+            && !violation.why.ends_with(UNQUOTED)
+        {
             // The type's own message says more than that none of several schemas matches.
             violation.why = why;
         }
@@ -96,10 +111,17 @@ struct Violation {
     why: String,
 }
 
-fn violations(tool: &ToolSpec, call: &Call) -> Result<Vec<Violation>, String> {
-    let arguments: Value =
-        serde_json::from_str(call.arguments.as_str()).map_err(|error| error.to_string())?;
-    Ok(against(&compile(&schema(tool))?, &arguments))
+/// Returns everything that is wrong with arguments that have the schema's names.
+fn violations(schema: &Value, arguments: &Value) -> Result<Vec<Violation>, String> {
+    let mut found = against(&compile(schema)?, arguments);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for violation in &mut found {
+        let usual = properties.and_then(|known| other_names::usual(&violation.field, known));
+        if let Some(usual) = usual {
+            violation.why = format!("it is another name of `{usual}`, which is given too");
+        }
+    }
+    Ok(found)
 }
 
 fn against(validator: &Validator, arguments: &Value) -> Vec<Violation> {
@@ -136,7 +158,28 @@ fn named(error: &ValidationError<'_>) -> Vec<Violation> {
         let violation = |name: &String| Violation { field: below(name), why: why.to_owned() };
         return unexpected.iter().map(violation).collect();
     }
-    vec![Violation { field: field(place), why: error.to_string() }]
+    let why = quoted(error).unwrap_or_else(|| error.to_string());
+    vec![Violation { field: field(place), why }]
+}
+
+/// Says what to write in place of a string that has a boolean or a number in it, where that is
+/// what the schema asks for.
+fn quoted(error: &ValidationError<'_>) -> Option<String> {
+    let ValidationErrorKind::Type { kind } = error.kind() else { return None };
+    let text = error.instance().as_str()?;
+    let meant: Value = serde_json::from_str(&text.trim().to_ascii_lowercase()).ok()?;
+    let takes = |wanted| match kind {
+        TypeKind::Single(kind) => *kind == wanted,
+        TypeKind::Multiple(kinds) => kinds.contains(wanted),
+    };
+    let is_it = match &meant {
+        Value::Bool(_) => takes(JsonType::Boolean),
+        Value::Number(number) => {
+            takes(JsonType::Number) || (!number.is_f64() && takes(JsonType::Integer))
+        }
+        Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => false,
+    };
+    is_it.then(|| format!("it is the string {text:?}; write {meant} {UNQUOTED}"))
 }
 
 /// Formats a location in the arguments as a person would write it: `edits[1].old_string`.

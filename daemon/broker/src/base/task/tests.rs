@@ -95,6 +95,19 @@ fn the_field_and_what_it_takes_are_named() {
     for part in ["`bar`: ", "`foo`: there is no such argument", "`limit`: ", "`path`: "] {
         assert!(message.contains(part), "{message}");
     }
+    let (_, message) =
+        refused("edit", r#"{"path":"a","old_str":"b","new_str":"c","replaceAll":"false"}"#);
+    assert_eq!(message, "`replace_all`: it is the string \"false\"; write false without quotes");
+    let (_, message) = refused("read_file", r#"{"file_path":"a","limit":"10","offset":"x"}"#);
+    assert!(
+        message.contains("`limit`: it is the string \"10\"; write 10 without quotes"),
+        "{message}"
+    );
+    assert!(message.contains("`offset`: ") && message.matches("quotes").count() == 1, "{message}");
+    let (_, message) = refused("multi_edit", r#"{"file_path":"a","edits":[{"old_str":"b"}]}"#);
+    assert_eq!(message, "`edits[0].new_string`: it is required but missing");
+    let (_, message) = refused("bash", r#"{"command":"a","cmd":"b"}"#);
+    assert_eq!(message, "`cmd`: it is another name of `command`, which is given too");
     let (_, message) = refused("read_file", r#"{"path":1}"#);
     assert!(message.starts_with("`path`: a path is a string"), "{message}");
 }
