@@ -209,6 +209,12 @@ impl SessionCredentials {
         });
         found.map(|one| one.name.as_str())
     }
+
+    /// Returns the name of a credential whose placeholder a text has.
+    pub(crate) fn placeholder_in(&self, text: &str) -> Option<&str> {
+        let found = self.hosts.iter().find(|one| text.contains(&one.placeholder));
+        found.map(|one| one.name.as_str())
+    }
 }
 
 /// Returns `true` if a header has a placeholder, as it is or as a part of a base64 text.

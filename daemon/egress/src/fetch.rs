@@ -96,6 +96,9 @@ impl Fetch {
 
     /// Asks for one URL.
     async fn get(&self, url: &PageUrl, place: &Place) -> Result<PageAnswer, PageFailure> {
+        if let Some(why) = self.session.refuse_url(&url.target, url.url().as_str(), place) {
+            return Err(PageFailure::Denied(why));
+        }
         let path = url.url().path().to_owned();
         let request = WebRequest { method: "GET".to_owned(), path };
         let asked = self.session.ask_fetch(url.target.clone(), request, place).await;

@@ -1,6 +1,6 @@
 use crate::{Limits, testing::*};
 use palisade_egress_protocol::{
-    Asked, EgressReply, EgressRequest, Tunnel,
+    Asked, EgressReply, EgressRequest, RefusalKind, Tunnel,
     fetch::{FetchedPage, PageContent, PageFailure, PageFormat, PageRequest},
 };
 use std::time::Duration;
@@ -87,6 +87,40 @@ async fn each_redirect_is_asked_about_and_they_are_counted() {
     want(&world, 3, &url, 1000);
     answer(&outside, "304 Not Modified", "").await;
     assert_eq!(fetched(&mut world).await.2.unwrap().status, 304);
+}
+
+#[tokio::test]
+async fn a_placeholder_in_the_url_of_a_page_is_refused_with_an_alarm() {
+    let mut world =
+        World::new(Conditions { credentials: vec![credential()], ..Conditions::default() }).await;
+    let outside = Outside::new().await;
+    let at = format!("http://allowed.test:{}", outside.port);
+    let bad = "/x?key=palisade-placeholder-0a1b";
+    let is_alarm = |reply: &EgressReply| {
+        matches!(reply, EgressReply::Refused { kind: RefusalKind::Placeholder, .. })
+    };
+    let refused = |result: Result<FetchedPage, PageFailure>| {
+        let Err(PageFailure::Denied(why)) = result else { panic!("{result:?}") };
+        assert!(why.contains("has the placeholder of credential \"api\""), "{why}");
+    };
+    want(&world, 1, &format!("{at}{bad}"), 1000);
+    let (before, _, result) = fetched(&mut world).await;
+    refused(result);
+    assert!(before.iter().any(is_alarm), "{before:?}");
+    outside.assert_untouched().await;
+    // A URL that a page redirects to is refused in the same way.
+    want(&world, 2, &at, 1000);
+    answer(&outside, &format!("302 Found\r\nLocation: {bad}"), "").await;
+    let (before, _, result) = fetched(&mut world).await;
+    refused(result);
+    assert!(before.iter().any(is_alarm), "{before:?}");
+    outside.assert_untouched().await;
+    // The control.
+    want(&world, 3, &format!("{at}/x?key=other"), 1000);
+    answer(&outside, "200 OK\r\nContent-Type: text/plain", "hello").await;
+    let (before, content, result) = fetched(&mut world).await;
+    assert_eq!((result.unwrap().status, content.as_str()), (200, "hello"));
+    assert!(!before.iter().any(is_alarm), "{before:?}");
 }
 
 #[tokio::test]

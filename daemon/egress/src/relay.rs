@@ -39,6 +39,9 @@ impl UploadBudget {
     }
 }
 
+/// Why a connection is cut off.
+pub(crate) const APPROVAL_ENDED: &str = "the approval of the connection has expired or was revoked";
+
 /// Most tasks that are woken when a connection is cut off.
 const MAX_WAITING: usize = 8;
 
@@ -81,13 +84,15 @@ impl Meter {
         }
     }
 
+    /// Returns `true` if the connection was cut off.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(*self.state(), Cut::Yes)
+    }
+
     /// Fails if the connection was cut off; else has the task woken when it is.
     fn check(&self, cx: &Context<'_>) -> io::Result<()> {
         match &mut *self.state() {
-            Cut::Yes => Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the approval of the connection has expired or was revoked",
-            )),
+            Cut::Yes => Err(io::Error::new(io::ErrorKind::ConnectionAborted, APPROVAL_ENDED)),
             Cut::No { waiting } => {
                 // Both ends are polled by one task, or by a few.
                 if !waiting.iter().any(|known| known.will_wake(cx.waker())) {

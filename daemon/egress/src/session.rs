@@ -10,7 +10,7 @@ use crate::{
     link::{Link, Place},
     names, proxy,
     publish::{self, InwardSockets},
-    relay::{Meter, Metered, Side, UploadBudget},
+    relay::{APPROVAL_ENDED, Meter, Metered, Side, UploadBudget},
     synthetic::SyntheticNames,
     upstream::OutwardStream,
 };
@@ -67,8 +67,8 @@ pub(crate) struct Session {
     connections: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
     synthetic: Mutex<SyntheticNames>,
-    /// The connections that are allowed, by the numbers of their questions.
-    allowed: Mutex<HashMap<u64, Arc<Meter>>>,
+    /// The connections that are asked about or allowed, by the numbers of their questions.
+    meters: Mutex<HashMap<u64, Arc<Meter>>>,
     /// The sockets for connections into the session.
     pub(crate) inward: Arc<InwardSockets>,
     inspection: Option<Inspection>,
@@ -105,7 +105,7 @@ impl Session {
             connections: Arc::new(Semaphore::new(connections)),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             synthetic: Mutex::default(),
-            allowed: Mutex::default(),
+            meters: Mutex::default(),
             inward: InwardSockets::new(inward),
             inspection: terms.inspection,
             credentials: terms.credentials,
@@ -186,13 +186,13 @@ impl Session {
         Side::Destination(self.upload.clone())
     }
 
-    fn allowed(&self) -> MutexGuard<'_, HashMap<u64, Arc<Meter>>> {
-        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn meters(&self) -> MutexGuard<'_, HashMap<u64, Arc<Meter>>> {
+        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a connection whose approval has ended.
+    /// Ends a connection whose approval has ended. It may be one that has not begun.
     pub(crate) fn cut(&self, question: u64) {
-        if let Some(meter) = self.allowed().get(&question) {
+        if let Some(meter) = self.meters().get(&question) {
             meter.cut();
         }
     }
@@ -215,8 +215,9 @@ impl Session {
     /// up by the room.
     pub(crate) async fn may_look_up(&self, name: &HostName, place: &Place) -> bool {
         let target = Target { host: Host::Name(name.clone()), port: LOOKUP_PORT };
-        let verdict = self.consult((target, Asked::Lookup, None), place).await;
-        matches!(verdict, Some((_, EgressVerdict::Allow { .. })))
+        let verdict =
+            self.consult(self.next_question(), (target, Asked::Lookup, None), place).await;
+        matches!(verdict, Some(EgressVerdict::Allow { .. }))
     }
 
     /// Asks the broker whether a connection may be made.
@@ -259,21 +260,20 @@ impl Session {
         (target, asked, request): (Target, Asked, Option<WebRequest>),
         place: &Place,
     ) -> Result<Permit, OpenError> {
-        match self.consult((target.clone(), asked, request), place).await {
-            Some((question, EgressVerdict::Allow { tunnel, rule: _ })) => {
-                let meter = Meter::new(&self.limits);
-                self.allowed().insert(question, meter.clone());
+        // The approval may end before this task hears of it.
+        let entry = MeterEntry::new(self);
+        match self.consult(entry.question, (target.clone(), asked, request), place).await {
+            Some(EgressVerdict::Allow { tunnel, rule: _ }) => {
                 let record = ConnectionRecord {
-                    session: self.clone(),
+                    meter: entry.meter.clone(),
+                    entry,
                     place: place.clone(),
-                    question,
-                    meter,
                     server_name: None,
                     failure: Some("it was cut off".to_owned()),
                 };
                 Ok(Permit { target, tunnel, record })
             }
-            Some((_, EgressVerdict::Deny { reason })) => Err(OpenError::Denied(reason)),
+            Some(EgressVerdict::Deny { reason }) => Err(OpenError::Denied(reason)),
             None => Err(OpenError::Denied("the daemon has ended".to_owned())),
         }
     }
@@ -292,14 +292,24 @@ impl Session {
         }
     }
 
+    fn next_question(&self) -> u64 {
+        self.questions.fetch_add(1, Relaxed)
+    }
+
+    /// Asks the broker. A name that has the placeholder of a credential is refused without asking:
+    /// whoever is asked for its addresses, or has the connection, would learn what a program is told.
     async fn consult(
         &self,
+        question: u64,
         asked: (Target, Asked, Option<WebRequest>),
         place: &Place,
-    ) -> Option<(u64, EgressVerdict)> {
-        let question = self.questions.fetch_add(1, Relaxed);
-        let verdict = self.link.ask(self.number, question, asked, place).await;
-        Some((question, verdict?))
+    ) -> Option<EgressVerdict> {
+        let (target, ..) = &asked;
+        if let Some(name) = self.credentials.placeholder_in(&target.host.to_string()) {
+            let reason = self.alarm(target, name, place);
+            return Some(EgressVerdict::Deny { reason });
+        }
+        self.link.ask(self.number, question, asked, place).await
     }
 
     /// Refuses a request that has the placeholder of a credential and goes elsewhere, and returns the
@@ -312,15 +322,28 @@ impl Session {
         place: &Place,
     ) -> Option<String> {
         let name = self.credentials.misplaced(request, own)?;
+        Some(self.alarm(target, name, place))
+    }
+
+    /// Refuses the URL of a page that has the placeholder of a credential, as
+    /// [`Session::refuse_misplaced`] does.
+    pub(crate) fn refuse_url(&self, target: &Target, url: &str, place: &Place) -> Option<String> {
+        let name = self.credentials.placeholder_in(url)?;
+        Some(self.alarm(target, name, place))
+    }
+
+    /// Records that the placeholder of a credential was seen on its way elsewhere, and returns why that
+    /// is refused.
+    fn alarm(&self, target: &Target, credential: &str, place: &Place) -> String {
         let reason = format!(
-            "the request to {target} has the placeholder of credential {name:?}, which is not for \
-             this place; an alarm was recorded"
+            "the request to {target} has the placeholder of credential {credential:?}, which is not \
+             for this place; an alarm was recorded"
         );
         let (session, target) = (self.number, Some(target.clone()));
         let kind = RefusalKind::Placeholder;
         let message = EgressReply::Refused { session, target, reason: reason.clone(), kind };
         self.link.send(message, Some(place.clone()));
-        Some(reason)
+        reason
     }
 
     /// Reports something that is refused without a question.
@@ -374,7 +397,12 @@ impl Permit {
             self.record.end(Some(why.clone()));
             return Err(OpenError::Denied(why));
         }
-        let session = self.record.session.clone();
+        let session = self.record.entry.session.clone();
+        if self.record.meter.is_cut() {
+            let why = APPROVAL_ENDED.to_owned();
+            self.record.end(Some(why.clone()));
+            return Err(OpenError::Denied(why));
+        }
         let (stream, address) = match session.dialler.dial(&self.target).await {
             Ok(dialled) => dialled,
             Err(error) => {
@@ -389,12 +417,34 @@ impl Permit {
     }
 }
 
+/// The meter of a connection under the number of its question: until this value is dropped, the
+/// connection can be cut off.
+#[derive(Debug)]
+struct MeterEntry {
+    session: Arc<Session>,
+    question: u64,
+    meter: Arc<Meter>,
+}
+
+impl MeterEntry {
+    fn new(session: &Arc<Session>) -> Self {
+        let (question, meter) = (session.next_question(), Meter::new(&session.limits));
+        session.meters().insert(question, meter.clone());
+        Self { session: session.clone(), question, meter }
+    }
+}
+
+impl Drop for MeterEntry {
+    fn drop(&mut self) {
+        self.session.meters().remove(&self.question);
+    }
+}
+
 /// The report about one allowed connection, which is sent when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionRecord {
-    session: Arc<Session>,
+    entry: MeterEntry,
     place: Place,
-    question: u64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) server_name: Option<HostName>,
     failure: Option<String>,
@@ -403,9 +453,10 @@ pub(crate) struct ConnectionRecord {
 impl ConnectionRecord {
     /// Reports that the connection is made.
     pub(crate) fn connected(&self, address: SocketAddr) {
-        let (session, question) = (self.session.number, self.question);
+        let MeterEntry { session: of, question, .. } = &self.entry;
+        let (session, question) = (of.number, *question);
         let message = EgressReply::Connected { session, question, address };
-        self.session.link.send(message, Some(self.place.clone()));
+        of.link.send(message, Some(self.place.clone()));
     }
 
     /// Notes how the connection ended. Without this it was cut off.
@@ -422,10 +473,10 @@ impl Drop for ConnectionRecord {
             server_name: self.server_name.take(),
             failure: self.failure.take(),
         };
-        let (session, question) = (self.session.number, self.question);
-        self.session.allowed().remove(&question);
+        let MeterEntry { session: of, question, .. } = &self.entry;
+        let (session, question) = (of.number, *question);
         let message = EgressReply::Ended { session, question, result };
-        self.session.link.send(message, Some(self.place.clone()));
+        of.link.send(message, Some(self.place.clone()));
     }
 }
 

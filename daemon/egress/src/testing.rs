@@ -4,9 +4,9 @@
 use crate::{Limits, Lookup, Resolver, serve};
 use palisade_channel::Datagrams;
 use palisade_egress_protocol::{
-    Asked, EgressBudget, EgressReply, EgressRequest, EgressVerdict, NamedAddresses, OperatorProxy,
-    Tunnel,
-    host::{HostName, Target},
+    Asked, EgressBudget, EgressReply, EgressRequest, EgressVerdict, HostCredential, NamedAddresses,
+    OperatorProxy, Tunnel,
+    host::{Host, HostName, Target},
 };
 use palisade_plan::{BUILD_ID, listeners::Listener};
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
@@ -126,6 +126,7 @@ pub(crate) struct Conditions {
     pub(crate) named: Vec<NamedAddresses>,
     pub(crate) denied: Vec<NamedAddresses>,
     pub(crate) host_ports: Vec<u16>,
+    pub(crate) credentials: Vec<HostCredential>,
     /// The port that is published, with two sockets for it.
     pub(crate) publish: Option<u16>,
     /// The operator's proxy.
@@ -141,10 +142,20 @@ impl Default for Conditions {
             named: vec![range("127.0.0.0", 8)],
             denied: Vec::new(),
             host_ports: Vec::new(),
+            credentials: Vec::new(),
             publish: None,
             proxy: None,
             limits: Limits::default(),
         }
+    }
+}
+
+/// The credential `api` of another host than those that the tests allow.
+pub(crate) fn credential() -> HostCredential {
+    HostCredential {
+        target: Target { host: Host::Name(name("api.test")), port: 443 },
+        name: "api".to_owned(),
+        placeholder: "palisade-placeholder-0a1b".to_owned(),
     }
 }
 
@@ -195,7 +206,7 @@ impl World {
             denied: conditions.denied,
             host_ports: conditions.host_ports,
             authority: None,
-            credentials: Vec::new(),
+            credentials: conditions.credentials,
         };
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
         broker.send(&request, &fds).unwrap();
