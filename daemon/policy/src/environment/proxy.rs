@@ -8,13 +8,20 @@ const PROXY: &str = "http://127.0.0.1:61080";
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 
 /// The variables and their values.
-pub(super) const VARIABLES: [(&str, &str); 12] = [
+pub(super) const VARIABLES: [(&str, &str); 17] = [
     ("ALL_PROXY", PROXY),
+    // cargo and pip take these from their own configuration first, too.
+    ("CARGO_HTTP_PROXY", PROXY),
+    // So does git. No profile and no call can set these.
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "http.proxy"),
+    ("GIT_CONFIG_VALUE_0", PROXY),
     ("HTTPS_PROXY", PROXY),
     ("HTTP_PROXY", PROXY),
     // Node.js ignores the others without it.
     ("NODE_USE_ENV_PROXY", "1"),
     ("NO_PROXY", DIRECT),
+    ("PIP_PROXY", PROXY),
     ("all_proxy", PROXY),
     ("http_proxy", PROXY),
     ("https_proxy", PROXY),

@@ -206,15 +206,21 @@ fn programs_are_told_of_the_proxy_unless_another_one_is_set() {
         let extra = extra.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let found = profile.environment(&scene(None), &extra, b"/usr/bin").unwrap();
         let found = found.into_iter().map(|v| String::from_utf8(v).unwrap());
-        found.filter(|v| v.to_lowercase().contains("proxy")).collect::<Vec<_>>()
+        let of_proxy = |v: &String| v.to_lowercase().contains("proxy") || v.starts_with("GIT_");
+        found.filter(of_proxy).collect::<Vec<_>>()
     };
     let (url, direct) = ("http://127.0.0.1:61080", "localhost,127.0.0.1,::1");
     let all = [
         format!("ALL_PROXY={url}"),
+        format!("CARGO_HTTP_PROXY={url}"),
+        "GIT_CONFIG_COUNT=1".to_owned(),
+        "GIT_CONFIG_KEY_0=http.proxy".to_owned(),
+        format!("GIT_CONFIG_VALUE_0={url}"),
         format!("HTTPS_PROXY={url}"),
         format!("HTTP_PROXY={url}"),
         "NODE_USE_ENV_PROXY=1".to_owned(),
         format!("NO_PROXY={direct}"),
+        format!("PIP_PROXY={url}"),
         format!("all_proxy={url}"),
         format!("http_proxy={url}"),
         format!("https_proxy={url}"),
