@@ -30,7 +30,7 @@ use std::{
     ffi::{CStr, CString},
     io::{self, IoSlice},
     mem::MaybeUninit,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -43,6 +43,9 @@ const OBJECT_NUMBER: i32 = 4;
 /// Most bytes of a command line and its environment, with their lengths. The same as in
 /// `preload/spare.rs`.
 const MOST: usize = 64 * 1024;
+
+/// The number of arguments of a command that can use a spare shell, with its name.
+const ARGUMENTS: usize = 3;
 
 /// Most variables of a call that can use a spare shell.
 const MOST_VARIABLES: usize = 256;
@@ -73,24 +76,33 @@ struct SpareShell {
     socket: OwnedFd,
     prepared: PrepareShell,
     /// The shell's file when it was executed.
-    file: FileState,
+    file: ProgramFile,
     since: Instant,
 }
 
-/// The properties that change when a file is replaced or written.
+/// The file that a path names, by everything on which the result of executing the path depends.
 #[derive(Debug, PartialEq, Eq)]
-struct FileState {
-    path: Vec<u8>,
+struct ProgramFile {
+    /// The last part of the path, which is the name of the process.
+    name: Vec<u8>,
+    /// The path without symbolic links, as `/proc/PID/exe` shows it. Rules are about places, so
+    /// another link to the same file is another program.
+    place: CString,
     device: u64,
     inode: u64,
+    /// Changes when the file is written, or its mode or owner changes.
     changed: (i64, u64),
 }
 
-impl FileState {
-    fn of(path: Vec<u8>) -> Result<Self, Errno> {
-        let stat: Stat = rustix::fs::stat(path.as_slice())?;
+impl ProgramFile {
+    fn of(path: &[u8]) -> Result<Self, Errno> {
+        let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let place =
+            rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+        let stat: Stat = rustix::fs::fstat(file)?;
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_vec();
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
-        Ok(Self { path, device: stat.st_dev, inode: stat.st_ino, changed })
+        Ok(Self { name, place, device: stat.st_dev, inode: stat.st_ino, changed })
     }
 }
 
@@ -121,7 +133,7 @@ pub(crate) struct SpareImage {
     null: OwnedFd,
     theirs: OwnedFd,
     object: OwnedFd,
-    shell: (OwnedFd, PrepareShell, FileState),
+    shell: (OwnedFd, PrepareShell, ProgramFile),
 }
 
 /// A command that was sent to a spare shell.
@@ -157,7 +169,7 @@ impl Spares {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let path = lookup.candidates(&prepared.program, &prepared.search);
         let path = path.into_iter().next().ok_or_else(missing)?;
-        let file = FileState::of(path.clone())?;
+        let file = ProgramFile::of(&path)?;
         let object = match &self.object {
             Some(object) => object,
             None => self.object.insert(memory_file::make(c"spare", OBJECT)?),
@@ -304,10 +316,9 @@ impl SpareShell {
 /// Returns the message for a shell: two lengths, the arguments, the environment. `None` if the shell
 /// can not serve the command.
 fn message(shell: &SpareShell, run: &Run, lookup: &mut Lookup) -> Option<Vec<u8>> {
-    let prepared = &shell.prepared;
-    let is_line = matches!(run.argv.as_slice(), [program, option, _]
-        if *program == prepared.program && option == b"-c");
-    let is_same = is_line && run.search == prepared.search && run.mark == prepared.mark;
+    // The array that the shell's `main` gets has as many places, and the shell reads it afterwards.
+    let fits = run.argv.len() == ARGUMENTS;
+    let is_same = fits && run.mark == shell.prepared.mark;
     let is_plain = run.script.is_none() && matches!(run.streams, Streams::Pipes(_));
     let is_loaded =
         |variable: &Vec<u8>| LOADER_VARIABLES.iter().any(|prefix| variable.starts_with(prefix));
@@ -316,8 +327,8 @@ fn message(shell: &SpareShell, run: &Run, lookup: &mut Lookup) -> Option<Vec<u8>
     {
         return None;
     }
-    let path = lookup.candidates(&run.argv[0], &run.search).into_iter().next()?;
-    if FileState::of(path).ok()? != shell.file {
+    let path = lookup.candidates(run.argv.first()?, &run.search).into_iter().next()?;
+    if ProgramFile::of(&path).ok()? != shell.file {
         return None;
     }
     let strings = |list: &[Vec<u8>]| -> Option<Vec<u8>> {
@@ -442,11 +453,11 @@ mod tests {
         let fitting = line("bash", BIN, "true");
         let others = [
             Run { mark: Some(b"mark".to_vec()), ..fitting.clone() },
-            Run { search: b"/bin".to_vec(), ..fitting.clone() },
-            Run {
-                argv: vec![b"bash".to_vec(), b"-x".to_vec(), b"true".to_vec()],
-                ..fitting.clone()
-            },
+            Run { search: b"/nowhere".to_vec(), ..fitting.clone() },
+            line("sh", BIN, "true"),
+            line("/proc/self/exe", BIN, "true"),
+            Run { argv: vec![b"bash".to_vec(), b"-c".to_vec()], ..fitting.clone() },
+            Run { argv: [&fitting.argv[..], &[b"more".to_vec()]].concat(), ..fitting.clone() },
             Run { script: Some(b"true".to_vec()), ..fitting.clone() },
             Run { environment: vec![b"LD_PRELOAD=x".to_vec()], ..fitting.clone() },
             Run { environment: vec![b"A=1".to_vec(); MOST_VARIABLES], ..fitting.clone() },
@@ -460,6 +471,41 @@ mod tests {
             let gone = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None);
             assert_eq!(gone, Err(nix::errno::Errno::ESRCH));
             assert!(spares.are_usable());
+        }
+    }
+
+    #[test]
+    fn every_way_to_the_same_file_is_the_same_shell() {
+        let directory = tempfile::tempdir().unwrap();
+        let [links, copies, hard] = ["links", "copies", "hard"].map(|name| {
+            let at = directory.path().join(name);
+            fs::create_dir(&at).unwrap();
+            at
+        });
+        let original = copies.join("bash");
+        fs::copy("/bin/bash", &original).unwrap();
+        std::os::unix::fs::symlink(&original, links.join("bash")).unwrap();
+        std::os::unix::fs::symlink(&original, links.join("rbash")).unwrap();
+        fs::hard_link(&original, hard.join("bash")).unwrap();
+        let [links, copies, hard] = [links, copies, hard].map(|at| at.to_str().unwrap().to_owned());
+        let cases = [
+            ("bash", links.as_str(), true),
+            (&format!("{copies}/bash"), "", true),
+            (&format!("{links}/bash"), "", true),
+            (&format!("{links}/../links/bash"), "", true),
+            // It would be another kind of shell.
+            ("rbash", &links, false),
+            // A rule about its place may not allow it.
+            ("bash", &hard, false),
+            ("bash", BIN, false),
+        ];
+        for (program, search, expected) in cases {
+            let mut spares = Spares::new(true);
+            start(&mut spares, prepared("bash", &copies));
+            let run = line(program, search, "echo $0; true");
+            let taken = offered(&mut spares, &run, LONG).map(|(_, output)| output);
+            assert_eq!(taken, expected.then(|| format!("{program}\n")), "{program} in {search}");
+            spares.end();
         }
     }
 

@@ -2,6 +2,7 @@
 //! tell the difference from a shell that was started for it, and a shell that is lost costs time
 //! only.
 
+use palisade_client::{Call, arguments::Bash};
 use palisade_protocol::CallResult;
 use palisade_tests::{Mode, Sandbox, World};
 use serde_json::json;
@@ -101,17 +102,38 @@ const PROPERTIES: [&str; 84] = [
     "bash -c 'echo $0 $- $SHLVL'; sh -c 'echo $0'; python3 -c 'import os; print(sorted(os.environ))'",
 ];
 
+/// The programs and options by which a line may be given as arguments. The second reads the profile
+/// files of a login shell, the third ends at an error.
+const FORMS: [[&str; 2]; 3] = [["bash", "-c"], ["/usr/bin/bash", "-lc"], ["/bin/bash", "-ec"]];
+
 /// Runs a line, in a shell of its own if that is asked for.
 fn run(sandbox: &Sandbox, line: &str, own: bool) -> CallResult {
-    let call = sandbox.session.bash(line).timeout(Duration::from_secs(300));
+    finish(sandbox, sandbox.session.bash(line), own)
+}
+
+/// Runs a line that is given as arguments, in a shell of its own if that is asked for.
+fn run_arguments(
+    sandbox: &Sandbox,
+    [shell, option]: [&str; 2],
+    line: &str,
+    own: bool,
+) -> CallResult {
+    finish(sandbox, sandbox.session.exec([shell, option, line]), own)
+}
+
+fn finish(sandbox: &Sandbox, call: Call<Bash>, own: bool) -> CallResult {
+    let call = call.timeout(Duration::from_secs(300));
     let call = if own { call.env(LOADER_VARIABLE, "1") } else { call };
     sandbox.wait(async { call.await }).unwrap()
 }
 
-/// Returns everything that a caller sees of a line. The variable, which is the only difference
-/// between the two kinds of calls, is removed first in both.
-fn observe(sandbox: &Sandbox, line: &str, own: bool) -> String {
-    let result = run(sandbox, &format!("unset {LOADER_VARIABLE}; {line}"), own);
+/// Returns a line without the variable that is the only difference between the two kinds of calls.
+fn without_variable(line: &str) -> String {
+    format!("unset {LOADER_VARIABLE}; {line}")
+}
+
+/// Returns everything that a caller sees of a line.
+fn seen(result: &CallResult) -> String {
     let code = result.error.as_ref().map(|error| error.code);
     let status = (result.exit_code, result.signal, code);
     format!("{status:?}\n{}\n{}", result.stdout, result.stderr)
@@ -125,10 +147,54 @@ fn a_line_can_not_tell_a_spare_shell_from_its_own() {
         let is_spare = |own| run(&sandbox, IS_SPARE, own).exit_code;
         assert_eq!((is_spare(false), is_spare(true)), (Some(0), Some(1)), "{mode:?}: the control");
         for line in PROPERTIES {
-            let (spare, own) = (observe(&sandbox, line, false), observe(&sandbox, line, true));
-            assert_eq!(spare, own, "{mode:?}: {line}");
+            let observe = |own| seen(&run(&sandbox, &without_variable(line), own));
+            assert_eq!(observe(false), observe(true), "{mode:?}: {line}");
         }
         assert_eq!(is_spare(false), Some(0), "{mode:?}: spare shells were in use");
+    }
+}
+
+#[test]
+fn a_line_in_arguments_can_not_tell_a_spare_shell_from_its_own() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        for form in FORMS {
+            // A last command replaces the shell.
+            let question = format!("{IS_SPARE}; exit $?");
+            let is_spare = |own| run_arguments(&sandbox, form, &question, own).exit_code;
+            let control = (is_spare(false), is_spare(true));
+            assert_eq!(control, (Some(0), Some(1)), "{mode:?}, {form:?}: the control");
+            for line in PROPERTIES {
+                let observe =
+                    |own| seen(&run_arguments(&sandbox, form, &without_variable(line), own));
+                assert_eq!(observe(false), observe(true), "{mode:?}, {form:?}: {line}");
+            }
+            assert_eq!(is_spare(false), Some(0), "{mode:?}, {form:?}: spare shells were in use");
+        }
+    }
+}
+
+#[test]
+fn a_spare_shell_is_what_its_arguments_say() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let script = world.workspace().join("script");
+        std::fs::write(&script, format!("{IS_SPARE}; echo $? $0 $1\n")).unwrap();
+        let cases: [(&[&str], &str); 6] = [
+            (&["bash", "-c", "shopt -q login_shell; echo $? $0"], "1 bash\n"),
+            (&["/bin/bash", "-lc", "shopt -q login_shell; echo $? $0"], "0 /bin/bash\n"),
+            (&["bash", "script", "word"], "0 script word\n"),
+            // Other numbers of words, and other programs, even if they are the same file.
+            (&["bash", "script"], "1 script\n"),
+            (&["bash", "script", "word", "more"], "1 script word\n"),
+            (&["sh", "-c", "grep -q memfd:spare /proc/$$/maps; echo $? $0"], "1 sh\n"),
+        ];
+        for (arguments, expected) in cases {
+            let result = sandbox.call("bash", json!({"argv": arguments}));
+            assert_eq!(result.stdout, expected, "{mode:?}: {arguments:?}");
+        }
     }
 }
 

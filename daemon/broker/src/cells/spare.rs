@@ -1,7 +1,7 @@
 //! The shells that runners start ahead of a session's calls. Runs in the broker.
 
 use crate::{
-    base::task::{DirectoryPolicy, Program},
+    base::task::Program,
     cells::{channel::Channel, launcher::Launcher},
 };
 use palisade_plan::cell::{PrepareShell, RunRequest};
@@ -45,14 +45,12 @@ impl SpareShells {
         }
     }
 
-    /// Returns `true` if a spare shell can run the program: it is a line for the shell.
+    /// Returns `true` if a spare shell may be able to run the program. The runner decides: it
+    /// compares the files.
     pub(crate) fn serve(program: &Program) -> bool {
-        let is_line = matches!(program.argv.as_slice(), [shell, option, _]
-            if shell == SHELL && option == "-c");
-        is_line
-            && program.directory == DirectoryPolicy::Kept
-            && program.terminal.is_none()
-            && program.script.is_none()
+        let is_shell = matches!(program.argv.as_slice(), [shell, _, _]
+            if shell.rsplit('/').next() == Some(SHELL));
+        is_shell && program.terminal.is_none() && program.script.is_none()
     }
 
     /// Prepares no more shells: a runner found that the session's shell can not wait.
