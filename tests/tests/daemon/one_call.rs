@@ -2,7 +2,7 @@
 //! promises are the same: a second call, a second session and every refusal work as in any daemon.
 
 use palisade_client::{Error, ErrorCode, Open};
-use palisade_tests::{Mode, Sandbox, UNASKED, World, rooms};
+use palisade_tests::{Mode, Sandbox, UNASKED, World, processes, rooms};
 use std::fs;
 
 /// Runs the command line; returns its status, its output and its messages.
@@ -107,5 +107,36 @@ fn more_than_one_call_is_served_and_nothing_is_prepared_for_it() {
             other => panic!("{mode:?}: {other:?}"),
         }
         daemon.wait().unwrap();
+    }
+}
+
+/// Returns how many shells and how many transactions of a daemon there are.
+fn prepared(daemon: u32) -> (usize, usize) {
+    let tree = processes::tree(i32::try_from(daemon).unwrap());
+    let shells = tree.iter().filter(|process| process.is_spare()).count();
+    let transactions = tree.iter().filter(|process| process.name.ends_with(" once")).count();
+    (shells, transactions)
+}
+
+#[test]
+fn what_a_call_used_up_is_made_again_only_if_another_call_is_expected() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        for (options, expected) in [(&[][..], (2, 1)), (&["--one-call"][..], (0, 0))] {
+            let (stream, daemon) = world.embedded(options);
+            let open = Open::new(world.workspace());
+            let sandbox = Sandbox::over(stream, Some(daemon), open).unwrap();
+            let daemon = sandbox.daemon.as_ref().unwrap().id();
+            rooms::until("a shell waits for the first call", || prepared(daemon).0 > 0);
+            assert_eq!(sandbox.ok("echo read"), "read\n", "{mode:?}");
+            assert_eq!(sandbox.ok("echo written > one"), "", "{mode:?}");
+            rooms::until("no more and no less is prepared", || prepared(daemon) == expected);
+            // Nor is a later call the worse for it.
+            assert_eq!(sandbox.ok("cat one; echo more > two"), "written\n", "{mode:?}");
+            rooms::until("it is the same again", || prepared(daemon) == expected);
+            for name in ["one", "two"] {
+                fs::remove_file(world.workspace().join(name)).unwrap();
+            }
+        }
     }
 }

@@ -368,6 +368,7 @@ impl StartedDaemon {
             operators: prepared.operated_by,
             proofs: prepared.proofs,
             clients,
+            expected_calls: prepared.expected_calls,
             registry,
         }));
         let manager = tokio::spawn(service::attend(Arc::clone(&server)));

@@ -2,7 +2,10 @@
 
 use crate::{
     base::{census::Census, live::SettingsInForce},
-    cells::{commit_lock::CommitLocks, hidden_names::ScanStates, link::Link, session::Session},
+    cells::{
+        analyst::ExpectedCalls, commit_lock::CommitLocks, hidden_names::ScanStates, link::Link,
+        session::Session,
+    },
     stores::undo::Undos,
     telemetry::audit::Audit,
 };
@@ -21,13 +24,21 @@ pub(crate) struct SessionHost {
     pub(crate) undos: Undos,
     /// The audit log, without which nothing is run.
     pub(crate) audit: Audit,
+    /// The number of calls for which sessions prepare.
+    pub(crate) expected_calls: ExpectedCalls,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
 
 impl SessionHost {
-    pub(crate) fn new(live: Arc<SettingsInForce>, link: Link, undos: Undos, audit: Audit) -> Self {
+    pub(crate) fn new(
+        live: Arc<SettingsInForce>,
+        link: Link,
+        undos: Undos,
+        audit: Audit,
+        expected_calls: ExpectedCalls,
+    ) -> Self {
         let (census, scans, commits, sessions) = Default::default();
-        Self { live, link, census, scans, commits, undos, audit, sessions }
+        Self { live, link, census, scans, commits, undos, audit, expected_calls, sessions }
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Weak<Session>>> {

@@ -38,6 +38,8 @@ enum SpareRunner {
     Coming(Channel),
     /// It is ready and waits for a program.
     Ready(Channel),
+    /// It is ready too, and the program that it ran has used up its spare shell.
+    Used(Channel),
 }
 
 /// The kind of a session's runner.
@@ -96,7 +98,7 @@ impl Runners {
     /// runner.
     pub(crate) async fn take(&self) -> Result<Channel, RunnerError> {
         let mut channel = match self.slot.lock().await.take() {
-            Some(SpareRunner::Ready(channel)) => return Ok(channel),
+            Some(SpareRunner::Ready(channel) | SpareRunner::Used(channel)) => return Ok(channel),
             Some(SpareRunner::Coming(channel)) => channel,
             None => self.ask().await?,
         };
@@ -113,12 +115,28 @@ impl Runners {
     /// Returns a runner for use by the next call.
     pub(crate) async fn give_back(&self, mut channel: Channel) {
         channel.relax();
-        self.spares.prepare(&mut channel).await;
         let mut slot = self.slot.lock().await;
         match *slot {
             // One spare is enough; this runner ends.
-            Some(SpareRunner::Ready(_)) => {}
-            Some(SpareRunner::Coming(_)) | None => *slot = Some(SpareRunner::Ready(channel)),
+            Some(SpareRunner::Ready(_) | SpareRunner::Used(_)) => {}
+            Some(SpareRunner::Coming(_)) | None => *slot = Some(SpareRunner::Used(channel)),
         }
+    }
+
+    /// Returns `true` if the runner that waits has used up its spare shell.
+    pub(super) fn lacks_shell(&self) -> bool {
+        self.slot.try_lock().is_ok_and(|slot| matches!(*slot, Some(SpareRunner::Used(_))))
+    }
+
+    /// Requests another spare shell from the runner that waits, if it has used up the last one.
+    pub(super) async fn prepare_shell(&self) {
+        let mut slot = self.slot.lock().await;
+        *slot = match slot.take() {
+            Some(SpareRunner::Used(mut channel)) => {
+                self.spares.prepare(&mut channel).await;
+                Some(SpareRunner::Ready(channel))
+            }
+            other => other,
+        };
     }
 }

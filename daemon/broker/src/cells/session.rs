@@ -120,6 +120,19 @@ impl Session {
         self.close().await;
     }
 
+    /// Prepares for the next call what the last one has used up, as soon as the reply to the last one
+    /// has been sent.
+    pub(crate) fn prepare_next(self: &Arc<Self>) {
+        if self.cell.lacks_preparation() {
+            let session = Arc::clone(self);
+            tokio::spawn(async move {
+                // Everything that is ready to run now, such as the sending of the reply, runs first.
+                tokio::task::yield_now().await;
+                session.cell.prepare_next().await;
+            });
+        }
+    }
+
     /// Waits until the session has ended.
     pub(crate) async fn over(&self) {
         self.cell.over().await;

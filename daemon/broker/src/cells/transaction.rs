@@ -121,6 +121,11 @@ impl Transactions {
         }
     }
 
+    /// Returns `true` if the session uses transactions, and none was requested for the next call.
+    pub(super) fn lacks_next(&self) -> bool {
+        self.ever_started() && self.ahead.try_lock().is_ok_and(|ahead| ahead.next.is_none())
+    }
+
     /// Returns a ready transaction in which the given paths are hidden.
     pub(crate) async fn take(
         &self,

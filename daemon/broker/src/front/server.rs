@@ -11,7 +11,11 @@ use crate::{
         peer::{ConnectionNumber, Peer},
         quotas::RequestRates,
     },
-    cells::{analyst::Analyst, host::SessionHost, link::Link},
+    cells::{
+        analyst::{Analyst, ExpectedCalls},
+        host::SessionHost,
+        link::Link,
+    },
     front::{lobby::DetachedSessions, prove::proofs::Proofs},
     network::{rooms::EgressRooms, source::RoomSource},
     pipeline::services::CallServices,
@@ -89,6 +93,7 @@ pub(crate) struct ServerParts {
     /// The profiles that must be proved, and their results.
     pub(crate) proofs: Proofs,
     pub(crate) clients: Clients,
+    pub(crate) expected_calls: ExpectedCalls,
     pub(crate) registry: Registry,
     /// The source of egress rooms, without which no session has a network by name.
     pub(crate) egress: RoomSource,
@@ -124,7 +129,8 @@ impl Server {
         spools.allow(live.quotas.spools);
         undos.allow(live.quotas.undo);
         let live = Arc::new(SettingsInForce::new(live));
-        let host = SessionHost::new(Arc::clone(&live), link, undos.clone(), audit.clone());
+        let (stores, expected) = ((undos.clone(), audit.clone()), parts.expected_calls);
+        let host = SessionHost::new(Arc::clone(&live), link, stores.0, stores.1, expected);
         let telemetry = Arc::new(Telemetry::new(audit, journal, traces));
         let access = match parts.clients {
             Clients::Many => ApproverAccess::Socket,

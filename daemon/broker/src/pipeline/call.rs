@@ -39,6 +39,7 @@ pub(crate) async fn serve(services: &Arc<CallServices>, asked: RequestedCall) ->
         docket.close(ResultHeader { receipt: session.receipt(), ..header }.reply(outcome));
     telemetry.ended(&session, progress.call(), &result);
     session.shorten_receipt(&mut result, wants_receipt);
+    session.prepare_next();
     result
 }
 

@@ -4,6 +4,7 @@
 use crate::{
     base::error::CallError,
     cells::{
+        analyst::ExpectedCalls,
         files::FileChannels,
         launcher::Launcher,
         oom::OomCounter,
@@ -52,6 +53,7 @@ pub(crate) struct SessionCell {
     /// True if the host has what readers need: mounts and processes of their own.
     pub(super) has_reading_view: bool,
     pub(crate) transactions: Transactions,
+    pub(super) expected_calls: ExpectedCalls,
     pub(crate) oom: OomCounter,
 }
 
@@ -61,6 +63,31 @@ impl SessionCell {
         match kind {
             RunnerKind::Direct => &self.runners,
             RunnerKind::Reading => &self.readers,
+        }
+    }
+
+    /// Requests a transaction for the next call, if the session expects one.
+    pub(crate) async fn prepare_transaction(&self) {
+        match self.expected_calls {
+            ExpectedCalls::Many => self.transactions.prepare().await,
+            ExpectedCalls::One => {}
+        }
+    }
+
+    /// Returns `true` if calls have used up what was prepared, and more are expected.
+    pub(super) fn lacks_preparation(&self) -> bool {
+        self.expected_calls == ExpectedCalls::Many
+            && (self.runners.lacks_shell()
+                || self.readers.lacks_shell()
+                || self.transactions.lacks_next())
+    }
+
+    /// Requests what calls have used up: spare shells, and the next transaction.
+    pub(super) async fn prepare_next(&self) {
+        self.runners.prepare_shell().await;
+        self.readers.prepare_shell().await;
+        if self.transactions.lacks_next() {
+            self.prepare_transaction().await;
         }
     }
 

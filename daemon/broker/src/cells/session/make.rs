@@ -217,6 +217,7 @@ pub(crate) async fn begin(
             readers,
             has_reading_view,
             transactions,
+            expected_calls: host.expected_calls,
             oom: OomCounter::open(&made.oom_file),
         },
         network: SessionNetwork::new(made.listeners, inspection),

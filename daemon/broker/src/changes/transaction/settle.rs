@@ -29,7 +29,11 @@ use palisade_plan::{
 };
 use palisade_policy::{Facts, Judgement, Refusal, UndoRecord, judge_effects};
 use palisade_protocol::ErrorCode;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// The time after which a program is not a short one.
+const SHORT: Duration = Duration::from_millis(10);
 
 /// Commits or discards the changes of a transaction. `outcome` is that of its program.
 pub(crate) async fn settle(
@@ -111,14 +115,17 @@ pub(super) enum CommitError {
 }
 
 impl UnsettledCall {
-    /// Runs the program. Meanwhile the session's next transaction is prepared.
+    /// Runs the program. While it runs for longer, the session's next transaction is prepared. A short
+    /// one has the processors for itself, and the next transaction is prepared after the reply.
     pub(crate) async fn run(&mut self, program: Program, deadline: Deadline) -> Outcome {
         let session = Arc::clone(&self.context.session);
         let (context, transaction) = (&mut self.context, &mut self.transaction);
-        let ((outcome, cwd), ()) = tokio::join!(
-            run::in_transaction(program, context, deadline, transaction),
-            session.cell.transactions.prepare(),
-        );
+        let running = run::in_transaction(program, context, deadline, transaction);
+        tokio::pin!(running);
+        let (outcome, cwd) = match timeout(SHORT, &mut running).await {
+            Ok(ended) => ended,
+            Err(_) => tokio::join!(running, session.cell.prepare_transaction()).0,
+        };
         self.cwd = cwd;
         outcome
     }

@@ -4,7 +4,10 @@
 use super::*;
 use crate::{
     base::{live::LiveSettings, own::DaemonPaths},
-    cells::{analyst::Analyst, link::Link},
+    cells::{
+        analyst::{Analyst, ExpectedCalls},
+        link::Link,
+    },
     front::{
         prove::proofs::Proofs,
         server::{Clients, Operators, ServerParts},
@@ -44,6 +47,7 @@ fn server() -> Arc<Server> {
         operators: Operators::Own(rustix::process::geteuid().as_raw()),
         proofs: Proofs::default(),
         clients: Clients::Many,
+        expected_calls: ExpectedCalls::Many,
         registry: Registry::new().unwrap(),
     };
     Arc::new(Server::new(parts))

@@ -91,6 +91,7 @@ pub(super) async fn attend(attended: JobSupervision) {
         streams::PipeState::No
     });
     let (mut ended, channel) = watchdog.ended(end, &session, name).await;
+    session.prepare_next();
     ended.stragglers |= pipe == streams::PipeState::Yes;
     if let (JobPlace::Transaction(held), Some(_)) = (place, &channel) {
         // If the runner has not answered, nothing is committed.
