@@ -19,6 +19,23 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 }
 
 #[test]
+fn there_is_one_address_of_the_maintainers() {
+    let after = |page: &str, key: &str| -> String {
+        let (_, rest) = page.split_once(key).unwrap_or_else(|| panic!("no {key:?}"));
+        rest.split_once('"').expect("a quoted address").0.to_owned()
+    };
+    let address = after(&self::page("Cargo.toml"), "\nauthors = [\"");
+    assert!(address.starts_with("Palisade maintainers <") && address.ends_with('>'), "{address}");
+    assert!(!address.contains("localhost"), "{address}");
+    assert_eq!(after(&page("daemon/broker/Cargo.toml"), "\nmaintainer = \""), address);
+    let security = page("SECURITY.md");
+    assert!(section(&security, "Reporting").contains(&address));
+    for package in ["client/Cargo.toml", "protocol/Cargo.toml"] {
+        assert!(page(package).contains("\nauthors.workspace = true\n"), "{package}");
+    }
+}
+
+#[test]
 fn the_readme_names_every_tool_and_no_other() {
     let readme = page("README.md");
     let section = section(&readme, "Tools");
