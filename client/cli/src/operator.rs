@@ -25,7 +25,8 @@ const SYSTEM: &str = "/run/palisade/operator.sock";
 /// The options that select a daemon, for operators.
 #[derive(Debug, Default, Args)]
 pub(crate) struct OperatorOptions {
-    /// The daemon's operator socket [default: $PALISADE_OPERATOR_SOCKET, or a running daemon's]
+    /// The daemon's operator socket [default: $PALISADE_OPERATOR_SOCKET, operator.sock beside
+    /// $PALISADE_SOCKET, or a running daemon's]
     #[arg(long, value_name = "PATH", help_heading = "Daemon")]
     pub(crate) operator_socket: Option<PathBuf>,
 }
@@ -33,10 +34,8 @@ pub(crate) struct OperatorOptions {
 /// Connects as an operator. There is no private daemon as a fallback: it would have no approval
 /// requests.
 pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failure> {
-    let root = rustix::process::geteuid().is_root();
-    let named = std::env::var_os("PALISADE_OPERATOR_SOCKET");
     let mut last = None;
-    for path in places(options, named, std::env::var_os("XDG_RUNTIME_DIR"), root) {
+    for path in places(options, Surroundings::of_process()) {
         match Operator::connect(&path).await {
             Ok(operator) => return Ok(operator),
             Err(Error::Connect { path, source }) => {
@@ -61,12 +60,11 @@ pub(crate) async fn connect(options: &OperatorOptions) -> Result<Operator, Failu
 pub(crate) async fn connect_or_start(
     options: &OperatorOptions,
 ) -> Result<(Operator, Option<Client>), Failure> {
-    let root = rustix::process::geteuid().is_root();
-    let named = std::env::var_os("PALISADE_OPERATOR_SOCKET").filter(|path| !path.is_empty());
-    if options.operator_socket.is_some() || named.is_some() {
+    let surroundings = Surroundings::of_process();
+    if options.operator_socket.is_some() || surroundings.named.is_some() {
         return Ok((connect(options).await?, None));
     }
-    for path in places(options, None, std::env::var_os("XDG_RUNTIME_DIR"), root) {
+    for path in places(options, surroundings) {
         match Operator::connect(&path).await {
             Ok(operator) => return Ok((operator, None)),
             Err(Error::Connect { source, .. })
@@ -81,27 +79,49 @@ pub(crate) async fn connect_or_start(
 /// Returns the operator sockets that may belong to the daemon of an agent socket, the likeliest
 /// first. The agent socket is `None` if it is a default one.
 pub(crate) fn sockets(options: &OperatorOptions, agent_socket: Option<&Path>) -> Vec<PathBuf> {
-    let root = rustix::process::geteuid().is_root();
+    let surroundings = Surroundings::of_process();
     let named = std::env::var_os("PALISADE_OPERATOR_SOCKET").filter(|path| !path.is_empty());
     match agent_socket {
         Some(path) if options.operator_socket.is_none() && named.is_none() => {
-            vec![path.with_file_name("operator.sock")]
+            vec![beside(path)]
         }
-        Some(_) | None => places(options, named, std::env::var_os("XDG_RUNTIME_DIR"), root),
+        Some(_) | None => places(options, surroundings),
     }
 }
 
-fn places(
-    options: &OperatorOptions,
-    named: Option<OsString>,
+/// The surroundings of this process that say where operator sockets are.
+#[derive(Debug, Clone, Default)]
+struct Surroundings {
+    /// The socket that the environment names: itself, or by the agent socket that it is beside.
+    named: Option<PathBuf>,
     runtime: Option<OsString>,
     root: bool,
-) -> Vec<PathBuf> {
-    if let Some(path) = &options.operator_socket {
-        return vec![path.clone()];
+}
+
+impl Surroundings {
+    fn of_process() -> Self {
+        let variables = ["PALISADE_OPERATOR_SOCKET", "PALISADE_SOCKET"].map(std::env::var_os);
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR");
+        Self { named: named(variables), runtime, root: rustix::process::geteuid().is_root() }
     }
-    if let Some(path) = named.filter(|path| !path.is_empty()) {
-        return vec![PathBuf::from(path)];
+}
+
+/// Returns the operator socket that the variables of an operator and of an agent name.
+fn named([operator, agent]: [Option<OsString>; 2]) -> Option<PathBuf> {
+    let path = |text: Option<OsString>| text.filter(|text| !text.is_empty()).map(PathBuf::from);
+    path(operator).or_else(|| path(agent).map(|agent| beside(&agent)))
+}
+
+/// Returns the operator socket of the daemon with this agent socket, if its configuration names no
+/// other.
+fn beside(agent_socket: &Path) -> PathBuf {
+    agent_socket.with_file_name("operator.sock")
+}
+
+fn places(options: &OperatorOptions, surroundings: Surroundings) -> Vec<PathBuf> {
+    let Surroundings { named, runtime, root } = surroundings;
+    if let Some(path) = options.operator_socket.clone().or(named) {
+        return vec![path];
     }
     let own = runtime
         .filter(|directory| !root && Path::new(directory).is_absolute())
@@ -117,12 +137,25 @@ mod tests {
     fn the_first_that_is_named_is_taken() {
         let option = OperatorOptions { operator_socket: Some("/a".into()) };
         let none = OperatorOptions::default();
-        let (named, runtime) = (Some("/b".into()), Some("/run/user/7".into()));
-        assert_eq!(places(&option, named.clone(), runtime.clone(), false), [Path::new("/a")]);
-        assert_eq!(places(&none, named, runtime.clone(), false), [Path::new("/b")]);
-        let usual = ["/run/user/7/palisade/operator.sock", SYSTEM].map(PathBuf::from);
-        assert_eq!(places(&none, Some("".into()), runtime.clone(), false), usual);
-        assert_eq!(places(&none, None, runtime, true), [Path::new(SYSTEM)]);
-        assert_eq!(places(&none, None, Some("relative".into()), false), [Path::new(SYSTEM)]);
+        let usual = |runtime: &str, root: bool| {
+            let runtime = Some(runtime.into());
+            places(&none, Surroundings { named: None, runtime, root })
+        };
+        let named = |operator: Option<&str>, agent: Option<&str>| {
+            super::named([operator, agent].map(|text| text.map(OsString::from)))
+        };
+        let both = named(Some("/b"), Some("/run/p/agent.sock"));
+        let given = Surroundings { named: both.clone(), ..Surroundings::default() };
+        assert_eq!(places(&option, given.clone()), [Path::new("/a")]);
+        assert_eq!(places(&none, given), [Path::new("/b")]);
+        // The daemon that agents are told of has its operator socket beside theirs.
+        let beside = Some(PathBuf::from("/run/p/operator.sock"));
+        assert_eq!(named(None, Some("/run/p/agent.sock")), beside);
+        assert_eq!(named(Some(""), Some("/run/p/agent.sock")), beside);
+        assert_eq!(named(Some(""), Some("")), None);
+        let own = ["/run/user/7/palisade/operator.sock", SYSTEM].map(PathBuf::from);
+        assert_eq!(usual("/run/user/7", false), own);
+        assert_eq!(usual("/run/user/7", true), [Path::new(SYSTEM)]);
+        assert_eq!(usual("relative", false), [Path::new(SYSTEM)]);
     }
 }
