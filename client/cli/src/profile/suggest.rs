@@ -37,7 +37,8 @@ and for a file that a file tool replaces, the nearest existing directory is sugg
 
 -o writes a profile that allows all of it, with a reason for each line. A profile that extends no
 other is copied with more entries. Otherwise the new profile extends and widens it, and has to be
-owned by root. Remove what you do not want to allow; `palisade profile diff` shows what it opens.
+owned by root, or by you if the daemon is your own. Remove what you do not want to allow; `palisade
+profile diff` shows what it opens.
 
 Refusals of a profile that is only observed are marked as such.
 

@@ -127,8 +127,8 @@ pub(super) fn how(profile: &Profile, key: &str, act: &str) -> String {
     let name = profile.name();
     match (profile.owner, profile.settings.widening) {
         (Owner::Builtin, _) => format!(
-            "in your own profile, in a file owned by root, with `extends = {name:?}` and `widen = \
-             true`, {act} {key}"
+            "in your own profile, in a file owned by root (of yours, if the daemon is your own), \
+             with `extends = {name:?}` and `widen = true`, {act} {key}"
         ),
         (Owner::Own, Widening::No) => {
             format!("in {}, with `widen = true`, {act} {key}", profile.file)

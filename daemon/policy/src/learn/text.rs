@@ -249,7 +249,7 @@ fn refused(text: &mut String, needs: &Needs) {
     }
     text.push_str(
         "\n# Denied to the run, by the wider profile too; the run went on without. To allow any\n\
-         # of it, set `widen = true` in a file owned by root:\n",
+         # of it, set `widen = true` in a file owned by root, or of yours if the daemon is your own:\n",
     );
     for wanted in &needs.refused {
         write_all(text, format_args!("#   {} {}\n", wanted.right.name(), line(&wanted.target)));
