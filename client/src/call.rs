@@ -137,7 +137,8 @@ impl<A> Call<A> {
     }
 
     /// Sends progress as events, and that the call waits for approval
-    /// ([`WAITING_FOR_APPROVAL`](crate::WAITING_FOR_APPROVAL)).
+    /// ([`WAITING_FOR_APPROVAL`](crate::WAITING_FOR_APPROVAL)), with the milliseconds left as the
+    /// total.
     pub fn progress(mut self) -> Self {
         self.options.progress = true;
         self

@@ -247,7 +247,8 @@ pub enum Stream {
     Content,
 }
 
-/// The message of [`Event::Progress`] while a call waits for an approver's answer.
+/// The message of [`Event::Progress`] while a call waits for an approver's answer. Its total is the
+/// time in milliseconds after which the call is denied as things are.
 pub const WAITING_FOR_APPROVAL: &str = "waiting for approval";
 
 /// Events about running calls, and about approval requests.

@@ -2,7 +2,7 @@
 //! broker.
 //!
 //! - Owns: requests and what they show, approvers, answers, remembered approvals.
-//! - May import: cells, tools, telemetry, stores, base.
+//! - May import: cells, tools, telemetry, base.
 //! - Imported by: front, pipeline, changes, network.
 
 pub(crate) mod answer;

@@ -2,7 +2,7 @@
 //!
 //! - Owns: the output store (spool), the undo store, the age of their entries.
 //! - May import: base.
-//! - Imported by: boot, front, changes, approval, cells.
+//! - Imported by: boot, front, changes, cells.
 
 pub(crate) mod moment;
 pub(crate) mod spool;

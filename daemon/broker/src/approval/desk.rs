@@ -237,18 +237,37 @@ impl Approvals {
 
     /// Sends an announced approval request and waits for its verdict.
     pub(crate) async fn ask(&self, inquiry: ApprovalRequest) -> Verdict {
+        self.ask_telling(inquiry, |_| {}).await
+    }
+
+    /// Does the same as [`ask`](Self::ask). Tells the time after which the request is denied as
+    /// things are, first and whenever it has changed.
+    pub(crate) async fn ask_telling(
+        &self,
+        inquiry: ApprovalRequest,
+        mut tell: impl FnMut(Duration),
+    ) -> Verdict {
         let (id, mut outcome) = match self.put(inquiry) {
             Ok(waiting) => waiting,
             Err(verdict) => return verdict,
         };
         let _leaving = WaitGuard { desk: self, id: id.clone() };
+        let mut told = None;
         loop {
             if let Some(verdict) = outcome.borrow().clone() {
                 return verdict;
             }
-            let Some(wake) = self.state().wake(&id) else {
+            let wakes = {
+                let state = self.state();
+                state.wake(&id).zip(state.denied_at(&id))
+            };
+            let Some((wake, denied_at)) = wakes else {
                 return Verdict::default("the approval request was lost", "");
             };
+            let left = denied_at.saturating_duration_since(Instant::now());
+            if !left.is_zero() && told.replace(denied_at) != Some(denied_at) {
+                tell(left);
+            }
             tokio::select! {
                 changed = outcome.changed() => if changed.is_err() {
                     return Verdict::default("the approval request was lost", "");

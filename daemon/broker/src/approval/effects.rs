@@ -11,7 +11,7 @@ use super::{
 use crate::{
     approval::verdict::Verdict,
     base::{error::CallError, outcome::Outcome, preview::Preview, task::Task},
-    cells::{seen::TargetSnapshot, session::Session},
+    cells::{context::Context, seen::TargetSnapshot},
     telemetry::{
         DecidedCall,
         audit::docket::{CallAudit, CheckpointDecision, SentRequest},
@@ -19,19 +19,16 @@ use crate::{
 };
 use palisade_policy::{Commands, Facts, Question};
 use palisade_protocol::{
-    ApprovalOutcome, Call, CallId, Checkpoint, DecidedBy, Part, Review, ToolName, WireError,
+    ApprovalOutcome, Call, Checkpoint, DecidedBy, Part, Review, ToolName, WireError,
 };
-use tokio_util::sync::CancellationToken;
 
 /// The call and the change set that an approver is asked about.
 #[derive(Debug)]
 pub(crate) struct ChangeSetReview<'a> {
-    pub(crate) session: &'a Session,
-    pub(crate) call_id: &'a CallId,
+    pub(crate) context: &'a Context,
     pub(crate) tool: &'a ToolName,
     pub(crate) call: &'a Call,
     pub(crate) task: &'a Task,
-    pub(crate) cancel: &'a CancellationToken,
     pub(crate) facts: &'a Facts,
     pub(crate) preview: &'a Preview,
     pub(crate) question: &'a Question,
@@ -58,7 +55,8 @@ pub(crate) async fn ask(
     docket: &mut CallAudit,
     asking: ChangeSetReview<'_>,
 ) -> Result<ChangeSetDecision, Box<Outcome>> {
-    let ChangeSetReview { session, call_id, tool, .. } = asking;
+    let ChangeSetReview { context, tool, .. } = asking;
+    let (session, call_id) = (&context.session, &context.call_id);
     let cwd = session.cwd();
     let seen = TargetSnapshot { cwd, targets: Vec::new(), change: Some(asking.preview.clone()) };
     let losses = CommandLosses::of(asking.preview, asking.question, asking.facts, asking.commands);
@@ -96,8 +94,8 @@ pub(crate) async fn ask(
     let asked_under = approvals.live.profile_digest(session.profile.name());
     let verdict = tokio::select! {
         biased;
-        verdict = approvals.desk.ask(inquiry) => verdict,
-        () = asking.cancel.cancelled() => return Err(CallError::Cancelled.into()),
+        verdict = approvals.ask(context, inquiry) => verdict,
+        () = context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
     };
     session.check()?;
     let verdict = match verdict {
@@ -150,13 +148,13 @@ async fn record(
     let recorded = docket.answer(answering).await;
     recorded.map_err(|error| Box::new(Outcome::from(WireError::from(error))))?;
     let told = DecidedCall {
-        call_id: asking.call_id,
+        call_id: &asking.context.call_id,
         tool: asking.tool,
         arguments: &asking.call.arguments,
         review,
         checkpoint,
         digest: put.map_or("", |put| put.digest.as_str()),
     };
-    approvals.telemetry.decided(asking.session, &told);
+    approvals.telemetry.decided(&asking.context.session, &told);
     Ok(())
 }

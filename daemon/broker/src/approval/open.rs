@@ -176,6 +176,13 @@ impl ApprovalsState {
         Some(next.map_or(open.expires(), |next| next.min(open.expires())))
     }
 
+    /// The time at which a request is denied if nothing happens: also if no approver connects.
+    pub(super) fn denied_at(&self, id: &QuestionId) -> Option<Instant> {
+        let open = self.open.iter().find(|open| open.question.question == *id)?;
+        let expires = open.expires();
+        Some(if open.poll.can_carry() { expires } else { expires.min(open.grace) })
+    }
+
     /// Ends a request whose time is over, and drops approvers that have hung.
     pub(super) fn check_deadlines(&mut self, id: &QuestionId, now: Instant) {
         let hung =

@@ -5,8 +5,7 @@ use super::{coverage::ReviewedPart, question::Subject, service::ApprovalService}
 use crate::{
     approval::verdict::Verdict,
     base::{outcome::Outcome, task::Task},
-    cells::{seen::TargetSnapshot, session::Session},
-    stores::spool::Spools,
+    cells::{context::Context, seen::TargetSnapshot},
     telemetry::{
         DecidedCall,
         audit::docket::{CallAudit, CheckpointDecision},
@@ -15,21 +14,19 @@ use crate::{
 };
 use palisade_policy::Facts;
 use palisade_protocol::{
-    ApprovalOutcome, Call, CallId, Checkpoint, DecidedBy, ErrorCode, QuestionId, Review, WireError,
+    ApprovalOutcome, Call, Checkpoint, DecidedBy, ErrorCode, QuestionId, Review, WireError,
 };
 use std::sync::Arc;
 
 /// A call that has run and whose output is reviewed.
 #[derive(Debug)]
 pub(crate) struct ReviewedCall {
-    pub(crate) session: Arc<Session>,
-    pub(crate) call_id: CallId,
+    /// Its output store is where the full output is deleted if it is withheld.
+    pub(crate) context: Context,
     pub(crate) tool: Arc<Tool>,
     pub(crate) call: Call,
     pub(crate) task: Task,
     pub(crate) placeholder: QuestionId,
-    /// The output store, from which the full output is deleted if it is withheld.
-    pub(crate) spools: Spools,
 }
 
 impl ReviewedCall {
@@ -41,14 +38,13 @@ impl ReviewedCall {
         outcome: Outcome,
     ) -> Outcome {
         let shown = shown(&outcome);
-        let (facts, seen) = (
-            Facts::default(),
-            TargetSnapshot { cwd: self.session.cwd(), ..TargetSnapshot::default() },
-        );
+        let (session, call_id) = (&self.context.session, &self.context.call_id);
+        let (facts, seen) =
+            (Facts::default(), TargetSnapshot { cwd: session.cwd(), ..TargetSnapshot::default() });
         let tool = &self.tool.spec.name;
         let mut inquiry = Subject {
-            session: &self.session,
-            call_id: &self.call_id,
+            session,
+            call_id,
             tool,
             call: &self.call,
             task: &self.task,
@@ -71,7 +67,7 @@ impl ReviewedCall {
                 return withheld(outcome, Checkpoint { decision, by, reason }, error);
             }
         };
-        let verdict = approvals.desk.ask(inquiry).await;
+        let verdict = approvals.ask(&self.context, inquiry).await;
         let (decision, by, reason) = match &verdict {
             Verdict::Approved { by, .. } => (ApprovalOutcome::Passed, by, ""),
             Verdict::Replaced { by, .. } => (ApprovalOutcome::Replaced, by, ""),
@@ -89,14 +85,14 @@ impl ReviewedCall {
             return withheld(outcome, checkpoint, WireError::from(error));
         }
         let decided = DecidedCall {
-            call_id: &self.call_id,
+            call_id,
             tool,
             arguments: &self.call.arguments,
             review: Review::Output,
             checkpoint: &checkpoint,
             digest: &put.digest,
         };
-        approvals.telemetry.decided(&self.session, &decided);
+        approvals.telemetry.decided(session, &decided);
         match verdict {
             Verdict::Approved { .. } => outcome,
             Verdict::Replaced { output, data, .. } => {
@@ -116,7 +112,7 @@ impl ReviewedCall {
     /// Deletes the full output: what the agent may not see, it may not page through either.
     async fn drop_spool(&self, outcome: &Outcome) {
         if outcome.spooled {
-            self.spools.remove(&self.call_id).await;
+            self.context.spools.remove(&self.context.call_id).await;
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use super::{
     coverage::ComparedRequest, desk::Approvals, grants::RememberedApproval,
-    inquiry::ApprovalRequest,
+    inquiry::ApprovalRequest, verdict::Verdict,
 };
 use crate::{
     base::{live::SettingsInForce, outcome::Outcome},
+    cells::context::Context,
     telemetry::{
         Telemetry,
         audit::docket::{CallAudit, SentRequest},
@@ -33,6 +34,22 @@ impl ApprovalService {
         let handlers = self.desk.announce(inquiry)?;
         let key = ComparedRequest::of(&inquiry.claim).recorded();
         Ok(docket.question(&inquiry.question, key, inquiry.time(), &handlers).await?)
+    }
+
+    /// Sends an announced approval request of a call, and waits for its verdict. Meanwhile the call is
+    /// in the stage `checkpoint`, and its client is told how long it waits at most.
+    pub(crate) async fn ask(&self, context: &Context, inquiry: ApprovalRequest) -> Verdict {
+        let _stage = self.telemetry.calls_in_progress.wait_for_approval(&context.call_id);
+        let mut is_told = false;
+        let verdict = self.desk.ask_telling(inquiry, |left| {
+            is_told = true;
+            context.tell_waiting(left);
+        });
+        let verdict = verdict.await;
+        if is_told {
+            context.tell_decided();
+        }
+        verdict
     }
 
     /// Records approvals that are to be remembered; only then they are.

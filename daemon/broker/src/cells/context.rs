@@ -25,6 +25,8 @@ pub(crate) enum Streaming {
 pub(crate) enum ProgressReports {
     /// All of them, and that the call waits for approval.
     All,
+    /// Only that the call waits for approval.
+    Approval,
     /// Those of a call whose output is streamed.
     WithOutput,
 }
@@ -108,22 +110,46 @@ impl Context {
     /// Reports progress like [`tell`](Self::tell), with the total if it is known.
     pub(crate) fn progress(&self, message: &str, done: u64, total: Option<u64>) {
         if self.streaming == Streaming::Live || self.reports == ProgressReports::All {
-            let (call, message) = (self.request, message.to_owned());
-            let event = Event::Progress { call, message, done, total };
-            // A client that is behind gets the next report.
-            self.client.try_send(ServerMessage::Event(event)).ok();
+            self.send_progress(message, done, total);
         }
     }
 
-    /// Waits for an approver's decision, and tells a client that wants to know that the call does.
-    pub(crate) async fn awaiting_approval<T>(&self, decision: impl Future<Output = T>) -> T {
-        if self.reports != ProgressReports::All {
-            return decision.await;
+    fn send_progress(&self, message: &str, done: u64, total: Option<u64>) {
+        let (call, message) = (self.request, message.to_owned());
+        let event = Event::Progress { call, message, done, total };
+        // A client that is behind gets the next report.
+        self.client.try_send(ServerMessage::Event(event)).ok();
+    }
+
+    /// Tells a client that wants to know that the call waits for approval, and the time after which
+    /// it is denied.
+    pub(crate) fn tell_waiting(&self, left: Duration) {
+        if self.reports != ProgressReports::WithOutput {
+            let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            self.send_progress(WAITING_FOR_APPROVAL, 0, Some(left));
         }
-        self.tell(WAITING_FOR_APPROVAL, 0);
-        let decision = decision.await;
-        self.tell("approval was decided on", 0);
-        decision
+    }
+
+    /// Tells such a client that the call does not wait for approval any more.
+    pub(crate) fn tell_decided(&self) {
+        if self.reports != ProgressReports::WithOutput {
+            self.send_progress("approval was decided on", 0, None);
+        }
+    }
+
+    /// Stops the reports that are output. That the call waits for approval is not.
+    pub(crate) fn hide_output(&mut self) {
+        self.streaming = Streaming::ResultOnly;
+        self.reports = match self.reports {
+            ProgressReports::All | ProgressReports::Approval => ProgressReports::Approval,
+            ProgressReports::WithOutput => ProgressReports::WithOutput,
+        };
+        self.audience = EventAudience::Operators;
+    }
+
+    /// The context for the review of the call's output.
+    pub(crate) fn for_review(&self) -> Self {
+        Self { reports: self.reports, ..self.alone() }
     }
 
     /// The context for a program whose output goes to `tap` and is not streamed.

@@ -94,7 +94,7 @@ pub(crate) async fn consult(
     let asked_under = services.approvals.live.profile_digest(call.session().profile.name());
     let verdict = tokio::select! {
         biased;
-        verdict = call.awaiting_approval(services.approvals.desk.ask(inquiry)) => verdict,
+        verdict = services.approvals.ask(call.context(), inquiry) => verdict,
         () = call.cancelled() => return Err(CallError::Cancelled.into()),
     };
     call.session().check()?;

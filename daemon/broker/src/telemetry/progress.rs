@@ -102,6 +102,18 @@ impl CallsInProgress {
         calls
     }
 
+    /// Notes that a call waits for approval, until the returned value is dropped. A job that outlives
+    /// its call is none.
+    pub(crate) fn wait_for_approval(&self, call: &CallId) -> ApprovalWait {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let interrupted = all.get(call).map(|progress| (Arc::clone(progress), progress.stage()));
+        let interrupted = interrupted.filter(|(_, stage)| *stage != CallStage::Checkpoint);
+        if let Some((progress, _)) = &interrupted {
+            progress.at(CallStage::Checkpoint);
+        }
+        ApprovalWait(interrupted)
+    }
+
     /// The number of calls in each stage.
     pub(crate) fn by_stage(&self) -> [(CallStage, u64); CallStage::ALL.len()] {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,6 +127,14 @@ impl CallProgress {
     fn stage(&self) -> CallStage {
         let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
         steps.last().map_or(CallStage::Judge, |(stage, _)| *stage)
+    }
+
+    fn at(&self, stage: CallStage) {
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        if steps.len() == STEPS {
+            steps.pop();
+        }
+        steps.push((stage, Instant::now()));
     }
 
     fn overview(&self) -> CallOverview {
@@ -141,6 +161,19 @@ impl CallProgress {
         spans
             .map(|((stage, begun), end)| StageSpan { stage: *stage, from: at(*begun), to: at(end) })
             .collect()
+    }
+}
+
+/// A call that waits for approval, with the stage that it is in again afterwards; `None` if that is
+/// the same.
+#[derive(Debug)]
+pub(crate) struct ApprovalWait(Option<(Arc<CallProgress>, CallStage)>);
+
+impl Drop for ApprovalWait {
+    fn drop(&mut self) {
+        if let Some((progress, stage)) = &self.0 {
+            progress.at(*stage);
+        }
     }
 }
 
@@ -175,11 +208,7 @@ pub(crate) struct StageSpan {
 impl CallProgressGuard<'_> {
     /// Notes that the call has reached another stage.
     pub(crate) fn at(&self, stage: CallStage) {
-        let mut steps = self.progress.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        if steps.len() == STEPS {
-            steps.pop();
-        }
-        steps.push((stage, Instant::now()));
+        self.progress.at(stage);
     }
 
     /// The stages so far.

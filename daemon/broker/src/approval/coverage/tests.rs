@@ -92,6 +92,15 @@ fn every_loss_has_to_be_in_the_scope() {
 }
 
 #[test]
+fn a_directory_that_is_lost_as_a_whole_is_in_the_scope_of_itself() {
+    let whole = losses(vec![deleted("/w/out")], vec![found("destructive", "/w/out")], false);
+    let whole = whole.unwrap();
+    assert!(whole.are_in(&scope("/w/out", &[], &[])));
+    assert!(!whole.are_in(&scope("/w/out/a", &[], &[])), "more is lost than that");
+    assert!(!whole.are_in(&scope("/w/gen", &[], &[])));
+}
+
+#[test]
 fn nothing_but_losses_that_undo_keeps_can_be_covered() {
     let loss = || vec![found("destructive", "/w/a")];
     assert!(losses(vec![deleted("/w/a")], loss(), false).is_some());

@@ -92,19 +92,16 @@ impl UnsettledCall {
             }
         };
         let asking = ChangeSetReview {
-            session,
-            call_id: &self.context.call_id,
+            context: &self.context,
             tool: &self.tool.spec.name,
             call: &self.call,
             task: &self.task,
-            cancel: &self.context.cancel,
             facts: &changes.facts,
             preview: &changes.preview,
             question: &question,
             commands: &self.commands,
         };
-        let asked = effects::ask(approvals, docket, asking);
-        let decided = self.context.awaiting_approval(asked).await;
+        let decided = effects::ask(approvals, docket, asking).await;
         self.answered((changes, conflict), question, decided, outcome).await
     }
     async fn answered(

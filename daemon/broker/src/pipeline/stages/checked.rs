@@ -80,9 +80,8 @@ impl CheckedCall {
         &self.validated.adjusted
     }
 
-    /// Waits for an approver's decision, and tells a client that wants to know that the call does.
-    pub(crate) async fn awaiting_approval<T>(&self, decision: impl Future<Output = T>) -> T {
-        self.context.awaiting_approval(decision).await
+    pub(crate) const fn context(&self) -> &Context {
+        &self.context
     }
 
     /// Returns the preview of a change, in a dry run.

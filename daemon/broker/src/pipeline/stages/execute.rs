@@ -10,7 +10,7 @@ use crate::{
         task::{Program, Task, ValidatedTask, WaitMode},
     },
     cells::{
-        context::{Context, Deadline, ProgressReports, Streaming},
+        context::{Context, Deadline},
         file, observe, run,
         session::Session,
         transaction::Transaction,
@@ -34,7 +34,7 @@ use crate::{
         },
         services::CallServices,
     },
-    telemetry::{audit::docket::CallAudit, observers::EventAudience},
+    telemetry::audit::docket::CallAudit,
     tools::{Tool, provider::left},
 };
 use palisade_plan::change::Version;
@@ -62,9 +62,7 @@ pub(crate) async fn execute(
     let reason = call.reason.clone();
     let reviewed = if session.profile.reviews_output(&tool.spec) {
         // Output that is to be reviewed first is not streamed, and a provider's progress is output.
-        context.streaming = Streaming::ResultOnly;
-        context.reports = ProgressReports::WithOutput;
-        context.audience = EventAudience::Operators;
+        context.hide_output();
         Some(reviewed(&context, call.clone(), Arc::clone(&tool), &task)?)
     } else {
         None
@@ -272,13 +270,11 @@ fn reviewed(
         return Err(Box::new(error.into()));
     }
     Ok(ReviewedCall {
-        session: Arc::clone(&context.session),
-        call_id: context.call_id.clone(),
+        context: context.for_review(),
         tool,
         call,
         task: task.clone(),
         placeholder: question::placeholder()?,
-        spools: context.spools.clone(),
     })
 }
 
