@@ -1,9 +1,11 @@
 //! Shows an approval request to an approver, rendered from what will run. Nothing that the agent
-//! wrote can control the terminal.
+//! wrote can control the terminal, or look like a line of this program's own: each line of it has a
+//! mark in front, also where a narrow terminal breaks it.
 
 use crate::{
+    call::id,
     paint::{Paint, Style},
-    visible::{lines, visible},
+    visible::{columns::Width, lines, visible},
 };
 use palisade_client::{Finding, Question, Review, Target};
 use palisade_protocol::{ReverseThinking, Severity};
@@ -12,35 +14,47 @@ use std::time::Duration;
 /// The name that approval requests about network connections have in place of a tool's.
 const CONNECT: &str = "net.connect";
 
+/// The mark in front of what continues a line of the agent's.
+const GOES_ON: &str = "  … ";
+
+/// The same in front of what continues a named value.
+const VALUE_GOES_ON: &str = "        … ";
+
+/// The letters in front of an approval request's id.
+const ID_PREFIX: &str = "q-";
+
+/// The lines of a card, broken to a width.
+struct Card {
+    text: String,
+    width: Width,
+    paint: Paint,
+}
+
 /// Formats the whole approval request, with a newline after each line.
-pub(crate) fn render(question: &Question, left: Duration, paint: Paint) -> String {
-    let mut card = String::new();
-    let mut say = |line: &str| {
-        card.push_str(line);
-        card.push('\n');
-    };
-    say(&headline(question, left, paint));
-    for (name, value) in origin(question) {
-        say(&format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), visible(&value)));
+pub(crate) fn render(question: &Question, left: Duration, width: Width, paint: Paint) -> String {
+    let mut card = Card { text: String::new(), width, paint };
+    card.headline(question, left);
+    for (name, value) in origin(question, width) {
+        card.value(name, &visible(&value));
     }
-    ran(question, paint).iter().for_each(|line| say(line));
-    say("");
-    acts(question, paint).iter().for_each(|line| say(line));
-    question.view.targets.iter().for_each(|target| say(&touched(target, paint)));
+    card.ran(question);
+    card.say("");
+    card.acts(question);
+    question.view.targets.iter().for_each(|target| card.touched(target));
     if let Some(diff) = &question.view.diff {
-        say("");
-        lines(diff).for_each(|line| say(&coloured(&line, paint)));
+        card.say("");
+        lines(diff).for_each(|line| card.marked(("", "… "), &line, diff_style(&line)));
         if question.view.diff_cut {
-            say(&paint.apply(Style::Warning, "  the diff was cut; it is longer than shown"));
+            card.styled("  the diff was cut; it is longer than shown", Style::Warning);
         }
     }
     if let Some(output) = &question.output {
-        say("");
-        say("the agent would see this output:");
-        lines(output).for_each(|line| say(&format!("  | {line}")));
+        card.say("");
+        card.say("the agent would see this output:");
+        lines(output).for_each(|line| card.marked(("  | ", GOES_ON), &line, None));
     }
-    agent_statements(question).iter().for_each(|line| say(line));
-    card
+    card.agent_statements(question);
+    card.text
 }
 
 /// Summarizes an approval request in one line, for queues and logs.
@@ -66,25 +80,164 @@ pub(crate) fn clock(time: Duration) -> String {
     }
 }
 
-fn headline(question: &Question, left: Duration, paint: Paint) -> String {
-    let asked = match question.review {
-        Review::Input if question.tool.as_str() == CONNECT => ": a program wants to connect",
-        Review::Input => " wants to run",
-        Review::Output => " finished. May the agent see its output?",
-        Review::Effects => " finished. Keep its changes?",
-    };
-    let text = format!("── {}{asked} ── {} ──", question.tool, question.question);
-    format!("{} {} left", paint.apply(Style::Hint, &text), clock(left))
+/// Returns the first part of an approval request's id, which `palisade answer` takes.
+pub(crate) fn short_id(question: &Question) -> String {
+    let full = question.question.as_str();
+    match full.strip_prefix(ID_PREFIX) {
+        Some(rest) => format!("{ID_PREFIX}{}", id::short(rest)),
+        None => full.to_owned(),
+    }
 }
 
-fn origin(question: &Question) -> Vec<(&'static str, String)> {
+impl Card {
+    /// Adds a line as it is.
+    fn say(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn styled(&mut self, line: &str, style: Style) {
+        let line = self.paint.apply(style, line);
+        self.say(&line);
+    }
+
+    /// Adds a line after a mark, and what is left of it on lines after another.
+    fn marked(&mut self, (mark, next): (&str, &str), line: &str, style: Option<Style>) {
+        let pieces = self.width.wrap(line, mark, next);
+        for (piece, mark) in pieces.iter().zip(std::iter::once(mark).chain(std::iter::repeat(next)))
+        {
+            let line = format!("{mark}{piece}");
+            match style {
+                Some(style) => self.styled(&line, style),
+                None => self.say(&line),
+            }
+        }
+    }
+
+    fn headline(&mut self, question: &Question, left: Duration) {
+        let asked = match question.review {
+            Review::Input if question.tool.as_str() == CONNECT => ": a program wants to connect",
+            Review::Input => " wants to run",
+            Review::Output => " finished. May the agent see its output?",
+            Review::Effects => " finished. Keep its changes?",
+        };
+        let id = match self.width {
+            Width::Columns(_) => short_id(question),
+            Width::Unlimited => question.question.to_string(),
+        };
+        let line = format!("{}{asked} ── {id} ── {} left", question.tool, clock(left));
+        self.marked(("── ", "   "), &line, Some(Style::Hint));
+    }
+
+    /// Adds a named value.
+    fn value(&mut self, name: &str, value: &str) {
+        let head = format!("{name:<9} ");
+        let mut pieces = self.width.wrap(value, &head, VALUE_GOES_ON).into_iter();
+        let first = pieces.next().unwrap_or_default();
+        let head = self.paint.apply(Style::Strong, &head);
+        self.say(&format!("{head}{first}"));
+        pieces.for_each(|piece| self.say(&format!("{VALUE_GOES_ON}{piece}")));
+    }
+
+    /// Shows the call that has run, where its changes or its output are reviewed.
+    fn ran(&mut self, question: &Question) {
+        if question.review == Review::Input {
+            return;
+        }
+        let arguments = question.arguments.as_str();
+        let parsed = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
+        let text = parsed.get("command").and_then(|command| command.as_str()).unwrap_or(arguments);
+        for (at, line) in lines(text).enumerate() {
+            match at {
+                0 => self.value("ran", &line),
+                _ => self.marked((VALUE_GOES_ON, VALUE_GOES_ON), &line, None),
+            }
+        }
+    }
+
+    /// Lists what would be done, one action per line, each followed by its findings.
+    fn acts(&mut self, question: &Question) {
+        let mut told = vec![false; question.findings.len()];
+        for line in &question.view.lines {
+            for (at, text) in lines(&line.text).enumerate() {
+                let mark = if at == 0 { "  » " } else { GOES_ON };
+                self.marked((mark, GOES_ON), &text, None);
+            }
+            for index in line.findings.iter().filter_map(|index| usize::try_from(*index).ok()) {
+                if let Some(finding) = question.findings.get(index) {
+                    self.found("    ", finding);
+                    told[index] = true;
+                }
+            }
+        }
+        if question.view.lines.is_empty() {
+            let pretty = serde_json::from_str::<serde_json::Value>(question.arguments.as_str())
+                .and_then(|value| serde_json::to_string_pretty(&value));
+            let arguments = pretty.unwrap_or_else(|_| question.arguments.as_str().to_owned());
+            lines(&arguments).for_each(|line| self.marked(("  ", GOES_ON), &line, None));
+        }
+        let rest = question.findings.iter().zip(told).filter(|(_, told)| !told);
+        rest.for_each(|(finding, _)| self.found("  ", finding));
+    }
+
+    fn found(&mut self, indent: &str, finding: &Finding) {
+        let (mark, style) = match finding.severity {
+            Severity::Notice => ("·", Style::Strong),
+            Severity::Warning => ("!", Style::Warning),
+            Severity::Danger => ("!!", Style::Error),
+        };
+        let text = format!("{}: {}", visible(&finding.kind), visible(&finding.why));
+        let head = format!("{indent}{mark} ");
+        self.marked((&head, &format!("{indent}… ")), &text, Some(style));
+    }
+
+    fn touched(&mut self, target: &Target) {
+        let path = visible(&target.path.as_path().display().to_string());
+        let (head, text, style) = match &target.there {
+            Some(kind) => {
+                let text = format!("{path} ({}, {} bytes)", visible(kind), target.size);
+                match target.lost {
+                    true => ("  will be lost: ", text, Some(Style::Error)),
+                    false => ("  exists: ", text, None),
+                }
+            }
+            None => ("  new: ", path, Some(Style::Good)),
+        };
+        self.marked((head, "    … "), &text, style);
+    }
+
+    fn agent_statements(&mut self, question: &Question) {
+        const MARKS: (&str, &str) = ("  > ", GOES_ON);
+        if let Some(reason) = &question.reason {
+            self.say("");
+            self.say("the agent's reason (not verified):");
+            lines(reason).for_each(|line| self.marked(MARKS, &line, None));
+        }
+        if let Some(thought) = &question.reverse_thinking {
+            let ReverseThinking { assumptions, failure_scenarios, verdict, verdict_reason } =
+                thought;
+            self.say("the agent's own risk review (not verified):");
+            for (name, texts) in [("assumes", assumptions), ("could fail", failure_scenarios)] {
+                for text in texts {
+                    self.marked(MARKS, &format!("{name}: {}", visible(text)), None);
+                }
+            }
+            let text = format!("verdict: {}: {}", visible(verdict), visible(verdict_reason));
+            self.marked(MARKS, &text, None);
+        }
+    }
+}
+
+fn origin(question: &Question, width: Width) -> Vec<(&'static str, String)> {
     let asker = &question.asker;
     let mut who = vec![format!("uid {}", asker.uid)];
     if asker.pid != 0 {
         who.push(format!("pid {}", asker.pid));
     }
     who.extend(asker.unit.clone());
-    who.push(format!("session {}, profile {}", asker.session, asker.profile));
+    let session = asker.session.as_str();
+    let session = if width == Width::Unlimited { session } else { id::short(session) };
+    who.push(format!("session {session}, profile {}", asker.profile));
     let mut fields =
         vec![("who", who.join(", ")), ("in", question.cwd.as_path().display().to_string())];
     if asker.workspace != question.cwd {
@@ -94,103 +247,19 @@ fn origin(question: &Question) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// Shows the call that has run, where its changes or its output are reviewed.
-fn ran(question: &Question, paint: Paint) -> Vec<String> {
-    if question.review == Review::Input {
-        return Vec::new();
-    }
-    let arguments = question.arguments.as_str();
-    let parsed = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
-    let text = parsed.get("command").and_then(|command| command.as_str()).unwrap_or(arguments);
-    // Marks distinguish further lines of the agent's from this program's own.
-    let heads = std::iter::once(paint.apply(Style::Strong, "ran      "))
-        .chain(std::iter::repeat("        …".to_owned()));
-    lines(text).zip(heads).map(|(line, head)| format!("{head} {line}")).collect()
-}
-
-/// Lists what would be done, one action per line, each followed by its findings.
-fn acts(question: &Question, paint: Paint) -> Vec<String> {
-    let mut told = vec![false; question.findings.len()];
-    let mut shown = Vec::new();
-    for line in &question.view.lines {
-        // A mark in front distinguishes the agent's lines from this program's own.
-        let marks = std::iter::once("»").chain(std::iter::repeat("…"));
-        shown.extend(lines(&line.text).zip(marks).map(|(text, mark)| format!("  {mark} {text}")));
-        for index in line.findings.iter().filter_map(|index| usize::try_from(*index).ok()) {
-            if let Some(finding) = question.findings.get(index) {
-                shown.push(format!("    {}", found(finding, paint)));
-                told[index] = true;
-            }
-        }
-    }
-    if question.view.lines.is_empty() {
-        let pretty = serde_json::from_str::<serde_json::Value>(question.arguments.as_str())
-            .and_then(|value| serde_json::to_string_pretty(&value));
-        let arguments = pretty.unwrap_or_else(|_| question.arguments.as_str().to_owned());
-        shown.extend(lines(&arguments).map(|line| format!("  {line}")));
-    }
-    let rest = question.findings.iter().zip(told).filter(|(_, told)| !told);
-    shown.extend(rest.map(|(finding, _)| format!("  {}", found(finding, paint))));
-    shown
-}
-
-fn found(finding: &Finding, paint: Paint) -> String {
-    let (mark, style) = match finding.severity {
-        Severity::Notice => ("·", Style::Strong),
-        Severity::Warning => ("!", Style::Warning),
-        Severity::Danger => ("!!", Style::Error),
-    };
-    let text = format!("{mark} {}: {}", visible(&finding.kind), visible(&finding.why));
-    paint.apply(style, &text)
-}
-
-fn touched(target: &Target, paint: Paint) -> String {
-    let path = visible(&target.path.as_path().display().to_string());
-    match &target.there {
-        Some(kind) if target.lost => {
-            let text = format!("  will be lost: {path} ({}, {} bytes)", visible(kind), target.size);
-            paint.apply(Style::Error, &text)
-        }
-        Some(kind) => format!("  exists: {path} ({}, {} bytes)", visible(kind), target.size),
-        None => paint.apply(Style::Good, &format!("  new: {path}")),
-    }
-}
-
-fn coloured(line: &str, paint: Paint) -> String {
+/// Returns the style of a line of a diff.
+fn diff_style(line: &str) -> Option<Style> {
     if line.starts_with("+++") || line.starts_with("---") {
-        paint.apply(Style::Strong, line)
+        Some(Style::Strong)
     } else if line.starts_with('+') {
-        paint.apply(Style::Good, line)
+        Some(Style::Good)
     } else if line.starts_with('-') {
-        paint.apply(Style::Error, line)
+        Some(Style::Error)
     } else if line.starts_with("@@") {
-        paint.apply(Style::Hint, line)
+        Some(Style::Hint)
     } else {
-        line.to_owned()
+        None
     }
-}
-
-fn agent_statements(question: &Question) -> Vec<String> {
-    let mut said = Vec::new();
-    if let Some(reason) = &question.reason {
-        said.push(String::new());
-        said.push("the agent's reason (not verified):".to_owned());
-        said.extend(lines(reason).map(|line| format!("  > {line}")));
-    }
-    if let Some(thought) = &question.reverse_thinking {
-        let ReverseThinking { assumptions, failure_scenarios, verdict, verdict_reason } = thought;
-        said.push("the agent's own risk review (not verified):".to_owned());
-        let listed = |name: &'static str, texts: &[String]| {
-            texts
-                .iter()
-                .map(move |text| format!("  > {name}: {}", visible(text)))
-                .collect::<Vec<_>>()
-        };
-        said.extend(listed("assumes", assumptions));
-        said.extend(listed("could fail", failure_scenarios));
-        said.push(format!("  > verdict: {}: {}", visible(verdict), visible(verdict_reason)));
-    }
-    said
 }
 
 #[cfg(test)]
@@ -199,6 +268,129 @@ pub(crate) mod tests {
 
     pub(crate) fn question() -> Question {
         serde_json::from_str(include_str!("../../tests/commands/question.json")).unwrap()
+    }
+
+    fn render(question: &Question, left: Duration, paint: Paint) -> String {
+        super::render(question, left, Width::Unlimited, paint)
+    }
+
+    /// A request with ids, paths and texts of the usual lengths.
+    fn usual() -> Question {
+        let mut asked = question();
+        asked.question = "q-01990f3e-7300-7b22-a1c4-5e6f70819203".parse().unwrap();
+        asked.asker.session = "01990f3e-6a00-7c11-9d42-3f0e8a7b6c5d".parse().unwrap();
+        asked.asker.profile = "workspace".to_owned();
+        asked.review = Review::Effects;
+        let directory = "/home/alice/src/a-project-with-a-long-name/services/billing";
+        asked.cwd = directory.into();
+        let command = "cargo clean && rm -r target/doc generated && ./scripts/generate --all \
+                       --output generated --format json\nwhy       approved";
+        let arguments = serde_json::json!({ "command": command }).to_string();
+        asked.arguments = palisade_protocol::JsonText::parse(arguments).unwrap();
+        asked.view.lines.truncate(1);
+        asked.view.lines[0].text = format!("delete {directory}/generated (directory, 3 entries)");
+        asked.findings.truncate(1);
+        asked.findings[0].why =
+            "it deleted 3 files that existed before, and 1 of them is in no commit of the repository"
+                .to_owned();
+        asked.view.targets.truncate(1);
+        asked.view.targets[0].path = format!("{directory}/generated").as_str().into();
+        let line = "-pub const ADDRESS: &str = \"https://billing.internal.example/v2/invoices/2026-11/open\"; // production";
+        asked.view.diff = Some(format!("@@ -1 +0,0 @@\n{line}\n"));
+        asked.reason = Some(
+            "the generated files are stale, and the generator does not overwrite what it finds\n\
+             [y] approved"
+                .to_owned(),
+        );
+        asked
+    }
+
+    fn card_at(columns: usize) -> String {
+        let left = Duration::from_secs(55);
+        super::render(&usual(), left, Width::Columns(columns), Paint::Plain)
+    }
+
+    #[test]
+    fn at_80_columns_it_breaks_at_words_and_keeps_its_marks() {
+        let shown = card_at(80);
+        assert_eq!(
+            shown,
+            "\
+── bash finished. Keep its changes? ── q-01990f3e-7300-7b22 ── 55s left
+who       uid 1000, pid 4711, agent.service, session 01990f3e-6a00-7c11, profile
+        … workspace
+in        /home/alice/src/a-project-with-a-long-name/services/billing
+workspace /home/me/project
+why       ask = destructive
+ran       cargo clean && rm -r target/doc generated && ./scripts/generate --all
+        … --output generated --format json
+        … why       approved
+
+  » delete /home/alice/src/a-project-with-a-long-name/services/billing/generated
+  … (directory, 3 entries)
+    ! destructive: it deleted 3 files that existed before, and 1 of them is in
+    … no commit of the repository
+  will be lost: /home/alice/src/a-project-with-a-long-name/services/billing/
+    … generated (directory, 4096 bytes)
+
+@@ -1 +0,0 @@
+-pub const ADDRESS: &str =
+… \"https://billing.internal.example/v2/invoices/2026-11/open\"; // production
+
+the agent's reason (not verified):
+  > the generated files are stale, and the generator does not overwrite what it
+  … finds
+  > [y] approved
+"
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    }
+
+    #[test]
+    fn at_160_columns_little_breaks() {
+        let shown = card_at(160);
+        assert_eq!(
+            shown,
+            "\
+── bash finished. Keep its changes? ── q-01990f3e-7300-7b22 ── 55s left
+who       uid 1000, pid 4711, agent.service, session 01990f3e-6a00-7c11, profile workspace
+in        /home/alice/src/a-project-with-a-long-name/services/billing
+workspace /home/me/project
+why       ask = destructive
+ran       cargo clean && rm -r target/doc generated && ./scripts/generate --all --output generated --format json
+        … why       approved
+
+  » delete /home/alice/src/a-project-with-a-long-name/services/billing/generated (directory, 3 entries)
+    ! destructive: it deleted 3 files that existed before, and 1 of them is in no commit of the repository
+  will be lost: /home/alice/src/a-project-with-a-long-name/services/billing/generated (directory, 4096 bytes)
+
+@@ -1 +0,0 @@
+-pub const ADDRESS: &str = \"https://billing.internal.example/v2/invoices/2026-11/open\"; // production
+
+the agent's reason (not verified):
+  > the generated files are stale, and the generator does not overwrite what it finds
+  > [y] approved
+"
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 160), "{shown}");
+    }
+
+    #[test]
+    fn a_break_gives_the_agent_no_line_of_its_own() {
+        let mut asked = usual();
+        let spoof = format!("x{}will be lost: nothing", " ".repeat(200));
+        asked.reason = Some(spoof.clone());
+        asked.view.lines[0].text = spoof.clone();
+        asked.findings[0].why = spoof.clone();
+        asked.output = Some(spoof.clone());
+        asked.view.diff = Some(format!("+{spoof}\n"));
+        asked.cwd = spoof.as_str().into();
+        for columns in [20, 40, 80, 160] {
+            let width = Width::Columns(columns);
+            let shown = super::render(&asked, Duration::ZERO, width, Paint::Plain);
+            let own = |line: &str| line.trim_start().starts_with("will be lost: ");
+            assert_eq!(shown.lines().filter(|line| own(line)).count(), 1, "{columns}: {shown}");
+        }
     }
 
     #[test]

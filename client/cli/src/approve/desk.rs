@@ -6,6 +6,7 @@ use crate::{
         card,
         scopes::{self, OfferedScope},
     },
+    call::id,
     operator::answer::{Verdict, answer},
     visible::{
         columns::{first_columns, last_columns},
@@ -76,8 +77,9 @@ impl ApprovalQueue {
     /// Adds an approval request. Returns a message if it has to wait.
     pub(crate) fn add(&mut self, question: Question, now: Instant) -> Option<String> {
         let deadline = now + Duration::from_millis(question.expires_in_ms);
-        let told = (!self.queue.is_empty())
-            .then(|| format!("  + {} is waiting: {}", question.question, card::summary(&question)));
+        let told = (!self.queue.is_empty()).then(|| {
+            format!("  + {} is waiting: {}", card::short_id(&question), card::summary(&question))
+        });
         self.queue.push_back(QueuedRequest { question, deadline });
         told
     }
@@ -86,13 +88,13 @@ impl ApprovalQueue {
     /// the queue.
     pub(crate) fn over(&mut self, over: &QuestionOver) -> Option<String> {
         let place = self.queue.iter().position(|w| w.question.question == over.question)?;
-        self.queue.remove(place);
+        let removed = self.queue.remove(place)?;
         if place == 0 {
             self.mode = PromptMode::Choosing;
         }
         Some(format!(
             "{} is over: {} by {}",
-            over.question,
+            card::short_id(&removed.question),
             over.outcome,
             visible(&over.by.to_string())
         ))
@@ -152,7 +154,8 @@ impl ApprovalQueue {
                 format!("remember which? number; Esc: deny; other: back · {left}")
             }
             PromptMode::Abort => {
-                format!("end session {}? y; Esc: deny; other: back", first.question.asker.session)
+                let session = id::short(first.question.asker.session.as_str());
+                format!("end session {session}? y; Esc: deny; other: back")
             }
         };
         cut(&text, columns)

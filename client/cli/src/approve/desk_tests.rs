@@ -1,7 +1,7 @@
 //! Every key in every mode, without a terminal.
 
 use super::*;
-use crate::approve::card::tests::question;
+use crate::{approve::card::tests::question, visible::columns::Width};
 use palisade_client::{ApprovalOutcome, CommandPrefix, DecidedBy, Scope, Until};
 
 fn desk() -> (ApprovalQueue, Instant) {
@@ -82,7 +82,7 @@ fn always_offers_what_the_profile_permits() {
     let KeyAction::Offer(scopes) = desk.typed(b"a", now) else { panic!("nothing offered") };
     let expected = "approve, and do not ask again for:\n  1  exactly this call, until the session \
                     ends\n  2  commands that begin with: rm -r, until the session ends";
-    assert_eq!(scopes::describe(&scopes, None), expected);
+    assert_eq!(scopes::describe(&scopes, None, Width::Unlimited), expected);
     assert_eq!(desk.typed(b"3", now), KeyAction::Nothing);
     assert!(matches!(desk.typed(b"a", now), KeyAction::Offer(_)));
     let words = vec!["rm".to_owned(), "-r".to_owned()];

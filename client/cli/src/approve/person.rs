@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     paint::{self, Paint},
     programs,
-    visible::visible,
+    visible::{columns::Width, visible},
 };
 use palisade_client::{Answer, ErrorCode, FileChange, Operator, OperatorEvent, Question, Review};
 use palisade_protocol::JsonText;
@@ -113,8 +113,9 @@ impl Person {
         if self.raw.is_none() {
             self.raw = Some(self.terminal.raw()?);
         }
+        let width = self.width();
         if let Some((question, left)) = self.desk.show(now) {
-            let shown = card::render(question, left, self.paint);
+            let shown = card::render(question, left, width, self.paint);
             // Keys typed before the request was shown were not meant for it.
             self.terminal.discard()?;
             self.terminal.reset()?;
@@ -122,6 +123,10 @@ impl Person {
         }
         let prompt = self.desk.prompt(self.terminal.width(), now);
         self.terminal.write(&format!("{CLEAR}{prompt}"))
+    }
+
+    fn width(&self) -> Width {
+        Width::Columns(self.terminal.width())
     }
 
     /// Prints a line above the prompt.
@@ -169,7 +174,7 @@ impl Person {
         let history = tokio::time::timeout(HISTORY, history).await;
         // Without an answer in time the scopes are offered alone.
         let history = history.ok().and_then(Result::ok);
-        self.print_line(&scopes::describe(offered, history.as_ref()))
+        self.print_line(&scopes::describe(offered, history.as_ref(), self.width()))
     }
 
     async fn give(&mut self, answer: Answer) -> io::Result<()> {
@@ -183,15 +188,16 @@ impl Person {
             let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
             !over && !error.is_remember_refusal()
         });
+        let id = card::short_id(question);
         let line = match taken {
-            Ok(None) => format!("{} {told}", question.question),
-            Ok(Some(grant)) => format!("{} {told}; remembered as {grant}", question.question),
+            Ok(None) => format!("{id} {told}"),
+            Ok(Some(grant)) => format!("{id} {told}; remembered as {grant}"),
             Err(error) if error.is_remember_refusal() => {
                 let why = error.wire().map_or("", |wire| &wire.message);
-                format!("{} {told}: {}", question.question, visible(why))
+                format!("{id} {told}: {}", visible(why))
             }
             Err(error) => {
-                format!("{} was not answered: {}", question.question, visible(&error.to_string()))
+                format!("{id} was not answered: {}", visible(&error.to_string()))
             }
         };
         if !open {

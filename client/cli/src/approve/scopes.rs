@@ -1,7 +1,7 @@
 //! The scopes that a person is offered for remembering an approval, in words, and what each would
 //! have allowed lately. Pure: no I/O.
 
-use crate::visible::visible;
+use crate::visible::{columns::Width, visible};
 use palisade_client::{
     CommandPrefix, FileChange, LossScope, PathScope, Question, RawPath, Review, Scope,
     ScopeHistory, Until,
@@ -56,7 +56,7 @@ fn of_paths(question: &Question) -> Vec<OfferedScope> {
     let paths: Vec<&[u8]> =
         question.view.targets.iter().map(|target| target.path.0.as_slice()).collect();
     let workspace = question.asker.workspace.0.as_slice();
-    let directory = common_directory(&paths, workspace);
+    let directory = common_directory(&paths, &[], workspace);
     let scopes = paths.into_iter().take(MOST_PATHS).map(<[u8]>::to_vec).chain(directory);
     scopes
         .map(|path| {
@@ -84,7 +84,13 @@ fn of_losses(question: &Question) -> Vec<OfferedScope> {
         Scope::Losses(LossScope { path, kinds, programs })
     };
     let mut offered = Vec::new();
-    if let Some(directory) = common_directory(&paths, &workspace.0).map(RawPath) {
+    // The number of entries is that of what is at the new path.
+    let whole: Vec<&[u8]> = lost
+        .iter()
+        .filter(|change| change.entries > 1 && change.from.is_none())
+        .map(|change| change.path.0.as_slice())
+        .collect();
+    if let Some(directory) = common_directory(&paths, &whole, &workspace.0).map(RawPath) {
         let text = format!("every loss in {} and below", shown(&directory));
         offered.push(session(text, scope(&directory, &[], &[])));
     }
@@ -105,8 +111,9 @@ fn of_losses(question: &Question) -> Vec<OfferedScope> {
     offered
 }
 
-/// Returns the deepest directory of the workspace that all paths are in; `None` if there is none.
-fn common_directory(paths: &[&[u8]], workspace: &[u8]) -> Option<Vec<u8>> {
+/// Returns the deepest directory of the workspace that has all paths in it, or is one of them; `None`
+/// if there is none. `directories` are the paths that are known to be directories.
+fn common_directory(paths: &[&[u8]], directories: &[&[u8]], workspace: &[u8]) -> Option<Vec<u8>> {
     let parent = |path: &[u8]| {
         let slash = path.iter().rposition(|byte| *byte == b'/')?;
         Some(path.get(..slash)?.to_vec())
@@ -114,7 +121,9 @@ fn common_directory(paths: &[&[u8]], workspace: &[u8]) -> Option<Vec<u8>> {
     let is_in = |path: &[u8], top: &[u8]| {
         path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     };
-    let mut directory = parent(paths.first()?)?;
+    let first = *paths.first()?;
+    let is_directory = directories.contains(&first);
+    let mut directory = if is_directory { first.to_vec() } else { parent(first)? };
     while !paths.iter().all(|path| is_in(path, &directory)) {
         directory = parent(&directory)?;
     }
@@ -126,23 +135,36 @@ fn shown(path: &RawPath) -> String {
 }
 
 /// Describes the offered scopes by number, each with its time and what it would have allowed.
-pub(crate) fn describe(offered: &[OfferedScope], history: Option<&ScopeHistory>) -> String {
+pub(crate) fn describe(
+    offered: &[OfferedScope],
+    history: Option<&ScopeHistory>,
+    width: Width,
+) -> String {
     let mut text = "approve, and do not ask again for:".to_owned();
+    let mut say = |head: &str, next: &str, line: &str| {
+        let mut mark = head;
+        for piece in width.wrap(line, head, next) {
+            text.push_str(&format!("\n{mark}{piece}"));
+            mark = next;
+        }
+    };
     for (at, scope) in offered.iter().enumerate() {
         let until = match scope.remember.until {
             Until::Session => "until the session ends",
             Until::Ms(_) => "for a day",
         };
-        text += &format!("\n  {}  {}, {until}", at + 1, scope.text);
+        // The mark tells a broken path from another line of this program's own.
+        say(&format!("  {}  ", at + 1), "   … ", &format!("{}, {until}", scope.text));
         if let Some(counts) = history.and_then(|history| history.scopes.get(at)) {
             let requests = history.map_or(0, |history| history.requests);
-            text += &format!(
-                "\n     in the last 7 days: {} of {requests} requests would have been approved",
+            let mut line = format!(
+                "in the last 7 days: {} of {requests} requests would have been approved",
                 counts.covered
             );
             if counts.denied > 0 {
-                text += &format!(", {} of which were denied", counts.denied);
+                line += &format!(", {} of which were denied", counts.denied);
             }
+            say("     ", "     ", &line);
         }
     }
     text
@@ -192,7 +214,7 @@ approve, and do not ask again for:
      in the last 7 days: 4 of 9 requests would have been approved
   3  every deleted or replaced file in this workspace, until the session ends
   4  every loss in this workspace, for a day";
-        assert_eq!(describe(&scopes, Some(&history)), expected);
+        assert_eq!(describe(&scopes, Some(&history), Width::Unlimited), expected);
         let wanted = LossScope {
             path: "/home/me/project/out".into(),
             kinds: Vec::new(),
@@ -204,6 +226,64 @@ approve, and do not ask again for:
         assert_eq!(offered(&asked).len(), 3, "the profile does not allow a day");
         asked.scopes = vec!["exact_call".to_owned()];
         assert_eq!(offered(&asked), []);
+    }
+
+    #[test]
+    fn a_directory_that_is_lost_as_a_whole_is_offered_itself() {
+        let mut asked = question();
+        asked.review = Review::Effects;
+        asked.scopes = vec!["losses".to_owned()];
+        let tree = |path: &str| FileChange { entries: 3, ..change(path, "deleted", true) };
+        let first = |changes: Vec<FileChange>| {
+            let mut asked = asked.clone();
+            asked.view.changes = changes;
+            let Scope::Losses(scope) = offered(&asked).remove(0).remember.scope else {
+                panic!("no scope of losses")
+            };
+            scope.path.as_path().display().to_string()
+        };
+        let out = "/home/me/project/out";
+        assert_eq!(first(vec![tree(out)]), out);
+        let file = |path: &str| change(path, "deleted", true);
+        assert_eq!(first(vec![file("/home/me/project/out/x")]), out);
+        assert_eq!(first(vec![tree(out), file("/home/me/project/log")]), "/home/me/project");
+        assert_eq!(first(vec![tree(out), tree("/home/me/project/gen")]), "/home/me/project");
+        assert_eq!(first(vec![file("/home/me/project/out")]), "/home/me/project", "a file");
+    }
+
+    #[test]
+    fn on_a_terminal_the_scopes_break_at_words() {
+        let mut asked = question();
+        asked.review = Review::Effects;
+        asked.scopes = vec!["losses".to_owned()];
+        asked.prefix = vec!["make".to_owned(), "rm".to_owned()];
+        asked.remember_ms = DAY_MS;
+        asked.asker.workspace = "/home/alice/src/a-project-with-a-long-name".into();
+        let lost = "/home/alice/src/a-project-with-a-long-name/services/billing/generated/a.rs";
+        asked.view.changes = vec![change(lost, "deleted", true)];
+        let scopes = vec![ScopeUse { covered: 7, denied: 2 }; 4];
+        let history = ScopeHistory { period_ms: 7 * DAY_MS, requests: 9, scopes };
+        let shown = |columns| describe(&offered(&asked), Some(&history), Width::Columns(columns));
+        let expected = "\
+approve, and do not ask again for:
+  1  every loss in
+   … /home/alice/src/a-project-with-a-long-name/services/billing/generated and
+   … below, until the session ends
+     in the last 7 days: 7 of 9 requests would have been approved, 2 of which
+     were denied
+  2  every loss in this workspace by commands that run only: make rm, until the
+   … session ends
+     in the last 7 days: 7 of 9 requests would have been approved, 2 of which
+     were denied
+  3  every deleted file in this workspace, until the session ends
+     in the last 7 days: 7 of 9 requests would have been approved, 2 of which
+     were denied
+  4  every loss in this workspace, for a day
+     in the last 7 days: 7 of 9 requests would have been approved, 2 of which
+     were denied";
+        assert_eq!(shown(80), expected);
+        let wide = shown(160);
+        assert_eq!(wide.lines().count(), 9, "{wide}");
     }
 
     #[test]

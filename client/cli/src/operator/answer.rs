@@ -19,7 +19,7 @@ Examples:
   palisade answer q-0192f0d1 approve
   palisade answer q-0192f0d1 deny --reason 'that directory is shared'")]
 pub(crate) struct AnswerCommand {
-    /// The approval request's id, from `palisade pending`
+    /// The approval request's id, from `palisade pending`, or its beginning if no other has it
     id: String,
     /// The decision
     #[arg(value_enum)]
@@ -51,11 +51,7 @@ impl AnswerCommand {
         }
         let operator = operator::connect(&self.operator).await?;
         let waiting = operator.pending().await?;
-        let Some(question) = waiting.iter().find(|q| q.question.as_str() == self.id) else {
-            let told = format!("no approval request {} is waiting", visible(&self.id));
-            let hint = "it was answered, has expired or never existed; see palisade pending";
-            return Err(Failure::absent(told, hint));
-        };
+        let question = named(&self.id, &waiting, &REQUEST)?;
         let reason = self.reason.unwrap_or_default();
         let mut answer = answer(question, self.verdict, &reason);
         if let Some(guidance) = self.guidance {
@@ -68,6 +64,45 @@ impl AnswerCommand {
         };
         print::line(&format!("{done} {}", question.question))?;
         Ok(0)
+    }
+}
+
+/// The words for approval requests in a message, and the command that lists them.
+#[derive(Debug)]
+pub(crate) struct RequestWords {
+    pub(crate) one: &'static str,
+    pub(crate) listed_by: &'static str,
+}
+
+const REQUEST: RequestWords =
+    RequestWords { one: "approval request", listed_by: "palisade pending" };
+
+/// Finds the approval request with an id, or the only one whose id begins with it.
+pub(crate) fn named<'a>(
+    id: &str,
+    waiting: &'a [Question],
+    words: &RequestWords,
+) -> Result<&'a Question, Failure> {
+    let RequestWords { one, listed_by } = words;
+    if let Some(exact) = waiting.iter().find(|question| question.question.as_str() == id) {
+        return Ok(exact);
+    }
+    // The letters alone would name any request.
+    let is_beginning = id.strip_prefix("q-").is_some_and(|rest| !rest.is_empty());
+    let begins = |question: &&Question| is_beginning && question.question.as_str().starts_with(id);
+    let found: Vec<&Question> = waiting.iter().filter(begins).collect();
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(Failure::absent(
+            format!("no {one} {} is waiting", visible(id)),
+            format!("it was answered, has expired or never existed; see {listed_by}"),
+        )),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|one| one.question.as_str()).collect();
+            let (count, id, ids) = (ids.len(), visible(id), ids.join(", "));
+            let told = format!("{count} {one}s begin with {id}: {ids}");
+            Err(Failure::absent(told, "give more characters of the id"))
+        }
     }
 }
 
@@ -85,6 +120,29 @@ pub(crate) fn answer(question: &Question, verdict: Verdict, reason: &str) -> Ans
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_is_named_by_its_id_or_a_beginning_that_no_other_has() {
+        let question = |id: &str| {
+            let mut question = crate::approve::card::tests::question();
+            question.question = id.parse().unwrap();
+            question
+        };
+        let waiting = ["q-1", "q-12", "q-134"].map(question);
+        let named =
+            |id: &str| named(id, &waiting, &REQUEST).map(|found| found.question.to_string());
+        for (id, expected) in [("q-1", "q-1"), ("q-12", "q-12"), ("q-13", "q-134")] {
+            assert_eq!(named(id).unwrap(), expected);
+        }
+        for absent in ["", "q", "q-", "1", "q-2", "q-1345"] {
+            let told = named(absent).unwrap_err().to_json()["error"]["message"].to_string();
+            assert!(told.contains("no approval request"), "{absent}: {told}");
+        }
+        let two = ["q-51", "q-52"].map(question);
+        let told = super::named("q-5", &two, &REQUEST).unwrap_err().to_json()["error"]["message"]
+            .to_string();
+        assert!(told.contains("2 approval requests begin with q-5: q-51, q-52"), "{told}");
+    }
 
     #[test]
     fn a_verdict_fits_its_review() {

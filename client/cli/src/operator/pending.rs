@@ -5,6 +5,7 @@ use crate::{
     failure::Failure,
     operator::{self, OperatorOptions},
     paint, print,
+    visible::columns::Width,
 };
 use clap::Args;
 use palisade_protocol::Pending;
@@ -34,9 +35,9 @@ impl ShowPending {
         } else if questions.is_empty() {
             print::line("no approval requests are waiting")?;
         } else {
-            let paint = paint::stdout();
+            let (width, paint) = (Width::of_stdout(), paint::stdout());
             let cards = questions.iter().map(|question| {
-                card::render(question, Duration::from_millis(question.expires_in_ms), paint)
+                card::render(question, Duration::from_millis(question.expires_in_ms), width, paint)
             });
             print::bytes(cards.collect::<Vec<_>>().join("\n").as_bytes())?;
         }

@@ -6,11 +6,10 @@ use crate::{
     operator::{self, OperatorOptions},
     paint::{self, Paint, Style, harmless},
     print,
-    visible::columns::{columns as columns_of, first_columns, pad},
+    visible::columns::{Width, columns as columns_of, first_columns, pad},
 };
 use clap::Args;
 use palisade_client::{CallOverview, KeptOverview, Overview, SessionOverview};
-use rustix::termios::tcgetwinsize;
 
 /// List the sessions of all users, for operators
 #[derive(Debug, Args)]
@@ -56,23 +55,6 @@ pub(super) const CALLS_OMITTED: &[&str] = &["SESSION", "STAGE"];
 
 /// The least width of the last column, which is cut to what is left of a line.
 const LAST_COLUMN: usize = 24;
-
-/// The width of an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Width {
-    /// A terminal has this many columns.
-    Columns(usize),
-    /// Lines of a file or pipe may have any length.
-    Unlimited,
-}
-
-impl Width {
-    /// Returns the width of standard output.
-    pub(super) fn of_stdout() -> Self {
-        let columns = tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
-        if columns == 0 { Self::Unlimited } else { Self::Columns(columns.into()) }
-    }
-}
 
 /// Makes a table fit: ids are shortened, columns are left out in this order until the rest has room,
 /// and the last column is cut.

@@ -4,12 +4,11 @@ use crate::{
     failure::Failure,
     operator::{
         self, OperatorOptions,
-        sessions::{
-            CALLS_OMITTED, SESSIONS_OMITTED, Width, calls, fitted, sessions, summary, table,
-        },
+        sessions::{CALLS_OMITTED, SESSIONS_OMITTED, calls, fitted, sessions, summary, table},
     },
     paint::{self, Paint},
     print,
+    visible::columns::Width,
 };
 use clap::Args;
 use palisade_client::Overview;

@@ -3,9 +3,12 @@
 use crate::{
     approve::card,
     failure::Failure,
-    operator::{self, OperatorOptions},
+    operator::{
+        self, OperatorOptions,
+        answer::{RequestWords, named},
+    },
     paint, print,
-    visible::visible,
+    visible::{columns::Width, visible},
 };
 use clap::{Args, Subcommand};
 use palisade_client::{Answer, FileChange, Operator, Question, Review};
@@ -72,7 +75,7 @@ enum TxAction {
 /// The options that select a transaction.
 #[derive(Debug, Args)]
 struct TransactionOptions {
-    /// The transaction's id, from `palisade tx list`
+    /// The transaction's id, from `palisade tx list`, or its beginning if no other has it
     id: String,
     #[command(flatten)]
     operator: OperatorOptions,
@@ -81,16 +84,14 @@ struct TransactionOptions {
 impl TransactionOptions {
     async fn find(&self) -> Result<(Operator, Question), Failure> {
         let operator = operator::connect(&self.operator).await?;
-        let mut waiting = waiting(&operator).await?.into_iter();
-        match waiting.find(|question| question.question.as_str() == self.id) {
-            Some(question) => Ok((operator, question)),
-            None => Err(Failure::absent(
-                format!("no transaction {} is waiting", visible(&self.id)),
-                "it was decided, has expired or never existed; see palisade tx list",
-            )),
-        }
+        let waiting = waiting(&operator).await?;
+        let found = named(&self.id, &waiting, &TRANSACTION)?.clone();
+        Ok((operator, found))
     }
 }
+
+const TRANSACTION: RequestWords =
+    RequestWords { one: "transaction", listed_by: "palisade tx list" };
 
 async fn waiting(operator: &Operator) -> Result<Vec<Question>, Failure> {
     let mut questions = operator.pending().await?;
@@ -108,7 +109,10 @@ impl Tx {
                     print::json(&question)?;
                 } else {
                     let left = Duration::from_millis(question.expires_in_ms);
-                    print::bytes(card::render(&question, left, paint::stdout()).as_bytes())?;
+                    print::bytes(
+                        card::render(&question, left, Width::of_stdout(), paint::stdout())
+                            .as_bytes(),
+                    )?;
                 }
             }
             TxAction::Commit { which, without_deletions, without } => {
