@@ -5,7 +5,7 @@ pub(crate) mod id;
 pub(crate) mod undo;
 
 use crate::{
-    approve::asking,
+    approve::asking::{self, Approvers},
     exit,
     failure::Failure,
     options::SessionOptions,
@@ -65,7 +65,7 @@ impl CallTool {
         let (client, asking, session) =
             asking::open_for(terms, self.session.linger(), open).await?;
         let status = match session {
-            Ok(session) => self.call(&session, arguments).await,
+            Ok(session) => self.call(&session, arguments, &asking).await,
             Err(error) => Err(error.into()),
         };
         drop(asking);
@@ -93,8 +93,14 @@ impl CallTool {
         })
     }
 
-    async fn call(&self, session: &Session, arguments: JsonText) -> Result<u8, Failure> {
-        let mut call = configured(session.call(&self.tool, arguments), &self.session);
+    async fn call(
+        &self,
+        session: &Session,
+        arguments: JsonText,
+        approvers: &Approvers,
+    ) -> Result<u8, Failure> {
+        let call = approvers.announce(session.call(&self.tool, arguments));
+        let mut call = configured(call, &self.session);
         let bytes = if self.raw { Bytes::Shown(Controls::Passed) } else { Bytes::Left };
         if self.raw || (Progress::is_seen() && !self.session.json) {
             call = call.stream();

@@ -1,13 +1,14 @@
 //! `palisade jobs`: lists the jobs of this user's sessions.
 
 use crate::{
+    approve::asking,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print, run,
 };
 use clap::Args;
 use palisade_client::{JobInfo, Jobs};
-use palisade_options::{Connection, connect};
+use palisade_options::Connection;
 
 /// List the background jobs of your sessions
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ pub(crate) struct ShowJobs {
 
 impl ShowJobs {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let (client, _) = connect::connect(&self.connection).await?;
+        let client = asking::connect_to_read(&self.connection).await?;
         let shown = match client.jobs().await {
             Ok(jobs) if self.json => print::json(&jobs).map(|()| 0),
             Ok(jobs) => print::bytes(text(&jobs, paint::stdout()).as_bytes()).map(|()| 0),

@@ -1,13 +1,14 @@
 //! `palisade net`: lists the published ports and open network connections of this user's sessions.
 
 use crate::{
+    approve::asking,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
     print, run,
 };
 use clap::Args;
 use palisade_client::{ConnectionInfo, Connections};
-use palisade_options::{Connection, connect};
+use palisade_options::Connection;
 
 /// List the published ports and open network connections of your sessions
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub(crate) struct ShowConnections {
 
 impl ShowConnections {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let (client, _) = connect::connect(&self.connection).await?;
+        let client = asking::connect_to_read(&self.connection).await?;
         let shown = match client.connections().await {
             Ok(listed) if self.json => print::json(&listed).map(|()| 0),
             Ok(listed) => print::bytes(text(&listed, paint::stdout()).as_bytes()).map(|()| 0),

@@ -1,6 +1,7 @@
 //! `palisade output`: prints the full output of an earlier call.
 
 use crate::{
+    approve::asking,
     call::id::{self, CallSelector},
     failure::Failure,
     print, run,
@@ -8,7 +9,7 @@ use crate::{
 };
 use clap::Args;
 use palisade_client::{CallId, Client};
-use palisade_options::{Connection, connect};
+use palisade_options::Connection;
 
 /// The length of a whole id.
 const FULL_ID: usize = 36;
@@ -45,7 +46,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let (client, _) = connect::connect(&self.connection).await?;
+        let client = asking::connect_to_read(&self.connection).await?;
         let status = self.page(&client).await;
         run::end(&client, status).await
     }

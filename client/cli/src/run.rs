@@ -4,7 +4,7 @@ mod background;
 mod repository;
 
 use crate::{
-    approve::asking,
+    approve::asking::{self, Approvers},
     call::follow_up,
     exit,
     failure::Failure,
@@ -52,6 +52,8 @@ changes, how to see why it was denied, or how to open the repository around the 
 
 If the daemon is private and this is a terminal, approval requests are shown here. Otherwise an
 approver answers them (see palisade approve); without an approver the call is denied.
+
+While a call waits for approval elsewhere, a line on standard error says so, with the time left.
 
 If no daemon is running and this is not a terminal, a private daemon is left running for commands
 that follow with the same profile, programs, profile files and limits of this user. It needs
@@ -126,7 +128,7 @@ impl Run {
         let (client, asking, session) =
             asking::open_for(terms, self.session.linger(), open).await?;
         let status = match session {
-            Ok(session) => self.call(&session, variables).await,
+            Ok(session) => self.call(&session, variables, &asking).await,
             Err(error) => Err(error.into()),
         };
         drop(asking);
@@ -137,12 +139,14 @@ impl Run {
         &self,
         session: &Session,
         variables: Vec<(String, String)>,
+        approvers: &Approvers,
     ) -> Result<u8, Failure> {
         let mut call = self.bash(session, variables);
         if self.stdin {
             call = with_stdin(call);
         }
-        call = configured(call, &self.session).timeout(self.time(session.limits()));
+        call = configured(approvers.announce(call), &self.session)
+            .timeout(self.time(session.limits()));
         if self.diff {
             call = call.dry_run();
         }

@@ -4,7 +4,7 @@
 mod words;
 
 use crate::{
-    approve::asking,
+    approve::asking::{self, Approvers},
     exit,
     failure::Failure,
     options::{LONGEST, SessionOptions},
@@ -79,7 +79,7 @@ impl Shell {
         let (client, asking, session) =
             asking::open_for(&terms, self.session.linger(), open).await?;
         let status = match session {
-            Ok(session) => self.call(&session, &input, &directory).await,
+            Ok(session) => self.call(&session, &input, &directory, &asking).await,
             Err(error) => Err(error.into()),
         };
         drop(asking);
@@ -91,6 +91,7 @@ impl Shell {
         session: &Session,
         input: &ShellInput,
         directory: &Path,
+        approvers: &Approvers,
     ) -> Result<u8, Failure> {
         let mut call = start(session, input).cwd(directory).timeout(LONGEST);
         let more = env::var("PALISADE_SHELL_ENV").unwrap_or_default();
@@ -103,7 +104,7 @@ impl Shell {
         if !std::io::stdin().is_terminal() {
             call = call.attach_reader(tokio::io::stdin());
         }
-        call = configured(call, &self.session).stream();
+        call = configured(approvers.announce(call), &self.session).stream();
         let (result, _) = stream::watch(call.start().await?, Bytes::Shown(Controls::Shown)).await?;
         let paint = paint::stderr();
         receipt::tell(&result, self.session.verbose.into(), paint);

@@ -34,7 +34,8 @@ pub(crate) enum Bytes {
 /// the command.
 ///
 /// Files and pipes get every byte. A terminal gets them as [`Escaper`] describes, and not while it
-/// shows an approval request. Progress is shown on standard error if that is a terminal.
+/// shows an approval request. Progress is shown on standard error if that is a terminal, and a wait
+/// for approval is told there anyway.
 pub(crate) async fn watch(
     mut running: Running,
     bytes: Bytes,
@@ -51,6 +52,11 @@ pub(crate) async fn watch(
             event = running.next() => event,
             () = interrupts.first() => {
                 running.cancel().await?;
+                continue;
+            }
+            () = progress.due() => {
+                let _turn = terminal::SCREEN.lock().await;
+                progress.refresh();
                 continue;
             }
         };

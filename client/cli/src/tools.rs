@@ -2,10 +2,10 @@
 
 mod formats;
 
-use crate::{failure::Failure, paint, print, run};
+use crate::{approve::asking, failure::Failure, paint, print, run};
 use clap::{Args, ValueEnum};
 use palisade_client::fenced;
-use palisade_options::{Connection, connect};
+use palisade_options::Connection;
 
 /// List the tools and their arguments, for people or in the format of a model's API
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ enum ToolFormat {
 
 impl Tools {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let (client, _) = connect::connect(&self.connection).await?;
+        let client = asking::connect_to_read(&self.connection).await?;
         let status = match client.tools_named(&self.names).await {
             Ok(tools) => self.print(&tools),
             Err(error) => Err(error.into()),

@@ -128,7 +128,12 @@ impl Sessions {
         };
         let client = match idle {
             Some(client) => client,
-            None => connect::connect_for(&self.connection, self.profile.as_deref()).await?.0,
+            None => {
+                let profile = self.profile.as_deref();
+                let (client, daemon) = connect::connect_for(&self.connection, profile).await?;
+                daemon.notice().iter().for_each(|notice| eprintln!("note: {notice}"));
+                client
+            }
         };
         let session = client.open(self.open.clone()).await?;
         let approving = match peer.filter(|peer| elicit::is_able(peer)) {

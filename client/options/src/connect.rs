@@ -31,6 +31,17 @@ pub enum Daemon {
     Private(PrivateReason),
 }
 
+impl Daemon {
+    /// Returns what the user should know about the daemon; `None` if there is nothing.
+    #[must_use]
+    pub const fn notice(self) -> Option<&'static str> {
+        match self {
+            Self::Running => None,
+            Self::Private(reason) => reason.notice(),
+        }
+    }
+}
+
 /// The reason why a daemon is started for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateReason {
@@ -228,6 +239,8 @@ mod tests {
     fn a_user_whom_the_service_does_not_admit_is_told_and_no_other() {
         let told = PrivateReason::NotAdmitted.notice().unwrap();
         assert!(told.contains("the service does not see") && told.contains("palisade-users"));
+        assert_eq!(Daemon::Private(PrivateReason::NotAdmitted).notice(), Some(told));
+        assert_eq!(Daemon::Running.notice(), None);
         assert_eq!(PrivateReason::NoneRuns.notice(), None);
         assert_eq!(PrivateReason::Profiles.notice(), None);
     }

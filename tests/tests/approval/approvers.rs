@@ -312,6 +312,94 @@ fn a_policy_and_a_program_decide_for_a_real_daemon() {
 }
 
 #[test]
+fn a_command_that_waits_for_approval_says_so_with_the_time_left() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, WAITING);
+        let agent = office.daemon.socket.to_str().unwrap();
+        let workspace = office.world.workspace();
+        let words = |command: &str| {
+            let session = ["run", "--socket", agent, "--profile", "asking", "--workspace"];
+            let session = session.iter().map(|word| (*word).to_owned());
+            let last = [workspace.to_str().unwrap(), "--", command].map(str::to_owned);
+            session.chain(last).collect::<Vec<String>>()
+        };
+        let answered = |verdict: &str| {
+            let id = awaited("the request", || {
+                let pending = office.json(&["pending", "--json"]);
+                pending["questions"][0]["question"].as_str().map(str::to_owned)
+            });
+            // The form in which a terminal shows the id.
+            assert_eq!(office.run(&["answer", &id[..20], verdict]).0, Some(0), "{mode:?} {id}");
+        };
+
+        // In a pipe it is one line on standard error, and nothing where nobody is asked.
+        let piped = |command: &str| {
+            let mut run = office.world.command("palisade");
+            run.args(words(command)).stdin(Stdio::null());
+            mode.act(|| run.output().unwrap())
+        };
+        let told = "note: waiting for approval, 1m5";
+        let quiet = piped("echo quiet");
+        assert!(!String::from_utf8_lossy(&quiet.stderr).contains("waiting"), "{quiet:?}");
+        let done = thread::scope(|scope| {
+            let run = scope.spawn(|| piped("rm f && echo gone"));
+            answered("approve");
+            run.join().unwrap()
+        });
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(0), "{mode:?}: {stderr}");
+        assert_eq!(stderr.matches("waiting for approval").count(), 1, "{mode:?}: {stderr}");
+        assert!(stderr.contains(told) && stderr.contains("palisade pending"), "{stderr}");
+        assert!(!office.path().exists(), "{mode:?}");
+
+        // At a terminal the time left is counted down, and the line is gone afterwards.
+        office.file();
+        let screen = mode.act(Screen::new);
+        let program = office.palisade(&[]);
+        let program = program.get_program().to_str().unwrap().to_owned();
+        let quoted: Vec<String> =
+            words("rm f && echo gone").iter().map(|word| format!("'{word}'")).collect();
+        screen.line(&format!("{program} {}; echo sta''tus=$?", quoted.join(" ")));
+        let left = |shown: &str| {
+            let (_, rest) = shown.split_once("waiting for approval, 1m")?;
+            rest.split_once("s left")?.0.parse::<u32>().ok()
+        };
+        let first = left(&screen.shows("waiting for approval, 1m5")).unwrap();
+        awaited("the time goes by", || {
+            let shown = screen.shows("waiting for approval, 1m");
+            left(&shown).is_some_and(|now| now < first).then_some(())
+        });
+        answered("deny");
+        let shown = screen.shows("status=126");
+        assert!(!shown.contains("waiting for approval"), "{mode:?}: {shown}");
+        assert!(office.path().exists(), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_call_whose_changes_wait_for_approval_is_in_the_stage_checkpoint() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, WAITING);
+        let stage = || {
+            let top = office.json(&["top", "--json"]);
+            top["calls"][0]["stage"].as_str().map(str::to_owned)
+        };
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| office.sandbox.call("bash", json!({"command": "rm f"})));
+            let question = awaited("the request", || {
+                let pending = office.json(&["pending", "--json"]);
+                pending["questions"].get(0).cloned()
+            });
+            assert_eq!(question["review"], "effects", "{mode:?}: {question}");
+            assert_eq!(stage().as_deref(), Some("checkpoint"), "{mode:?}");
+            let id = question["question"].as_str().unwrap();
+            assert_eq!(office.run(&["answer", id, "approve"]).0, Some(0), "{mode:?}");
+            assert!(asked.join().unwrap().success, "{mode:?}");
+        });
+    }
+}
+
+#[test]
 fn scripts_work_the_queue_of_a_real_daemon() {
     for mode in Mode::all() {
         let office = Office::new(mode, WAITING);

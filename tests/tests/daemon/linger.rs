@@ -405,3 +405,39 @@ fn nobody_else_is_served_and_an_open_directory_is_not_used() {
     }
     fs::set_permissions(commands.world.run(), fs::Permissions::from_mode(0o700)).unwrap();
 }
+
+#[test]
+fn whoever_may_not_use_the_service_is_told_by_every_command_that_starts_a_daemon() {
+    let commands = Commands::new(Mode::User, "none");
+    let told = |words: &[&str]| {
+        let output = commands.world.mode.act(|| {
+            let mut command = commands.command("palisade");
+            command.args(words).stdin(std::process::Stdio::null()).output().unwrap()
+        });
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let all = [
+        &["jobs"][..],
+        &["net"],
+        &["tools"],
+        &["output", "last"],
+        &["doctor"],
+        &["run", "--", "true"],
+    ];
+    let notice = "note: a private daemon is used, which the service does not see";
+    for words in all {
+        assert!(!told(words).contains(notice), "{words:?}: nobody else's socket is there");
+    }
+    // The first of the usual places has a socket to which nobody may connect.
+    let directory = commands.world.run().join("palisade");
+    fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    commands.world.give(&directory);
+    let socket = directory.join("agent.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    commands.world.give(&socket);
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0)).unwrap();
+    for words in all {
+        let told = told(words);
+        assert_eq!(told.matches(notice).count(), 1, "{words:?}: {told}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::{
     linger::{self, Linger},
     print,
 };
-use palisade_client::{Client, Error, ErrorCode, Open, Registration, Session};
+use palisade_client::{Call, Client, Error, ErrorCode, Open, Registration, Session};
 use palisade_options::{
     Connection, SessionTerms,
     connect::{self, DaemonChoice, PrivateReason},
@@ -27,12 +27,40 @@ impl Drop for TerminalApprover {
     }
 }
 
+/// The approvers of a command's calls.
+#[derive(Debug)]
+pub(crate) enum Approvers {
+    /// The user, at this terminal.
+    Here { _approver: TerminalApprover },
+    /// Those who may use the operator socket of a running daemon.
+    Operators,
+    /// Nobody: a private daemon has no operator socket.
+    Nobody,
+}
+
+impl Approvers {
+    /// Sets that a call reports its wait for approval, if others answer and the user would not know.
+    pub(crate) fn announce<A>(&self, call: Call<A>) -> Call<A> {
+        match self {
+            Self::Operators => call.progress(),
+            Self::Here { .. } | Self::Nobody => call,
+        }
+    }
+}
+
 /// Connects as [`connect::connect`] does. The approval requests of a private daemon are shown at
 /// the terminal, if there is one.
-pub(crate) async fn connect(
-    options: &Connection,
-) -> Result<(Client, Option<TerminalApprover>), Failure> {
+pub(crate) async fn connect(options: &Connection) -> Result<(Client, Approvers), Failure> {
     start(connect::find(options).await?).await
+}
+
+/// Connects for a command that makes no call, so that nothing is asked.
+pub(crate) async fn connect_to_read(options: &Connection) -> Result<Client, Failure> {
+    let (client, daemon) = connect::connect(options).await?;
+    if let Some(notice) = daemon.notice() {
+        print::note(&format!("note: {notice}"));
+    }
+    Ok(client)
 }
 
 /// Opens a session on these terms, to make one call in it. A private daemon loads only the session's
@@ -43,13 +71,13 @@ pub(crate) async fn open_for(
     terms: &SessionTerms,
     linger: Linger,
     open: Open,
-) -> Result<(Client, Option<TerminalApprover>, Result<Session, Error>), Failure> {
+) -> Result<(Client, Approvers, Result<Session, Error>), Failure> {
     let rest = linger.rest()?;
     let (private, why) = match connect::find(&terms.connection).await? {
         DaemonChoice::Private(private, why) => (private, why),
         DaemonChoice::Running(client) => {
             let session = client.open(open).await;
-            return Ok((client, None, session));
+            return Ok((client, Approvers::Operators, session));
         }
     };
     let profile = terms.profile.as_deref();
@@ -60,7 +88,7 @@ pub(crate) async fn open_for(
         let session = client.open(open.clone()).await;
         if !session.as_ref().is_err_and(is_of_the_daemon) {
             tell(why);
-            return Ok((client, None, session));
+            return Ok((client, Approvers::Nobody, session));
         }
     }
     let private = private.only_profile(profile).one_call();
@@ -88,15 +116,17 @@ fn tell(why: PrivateReason) {
     }
 }
 
-async fn start(found: DaemonChoice) -> Result<(Client, Option<TerminalApprover>), Failure> {
+async fn start(found: DaemonChoice) -> Result<(Client, Approvers), Failure> {
     let private = match found {
-        DaemonChoice::Running(client) => return Ok((client, None)),
+        DaemonChoice::Running(client) => return Ok((client, Approvers::Operators)),
         DaemonChoice::Private(private, why) => {
             tell(why);
             private
         }
     };
-    let Some(terminal) = here() else { return Ok((private.start().await?, None)) };
+    let Some(terminal) = here() else {
+        return Ok((private.start().await?, Approvers::Nobody));
+    };
     let (client, operator) = private.with_operator().await?;
     operator.register(Registration::new(person::name())).await?;
     let person = Person::new(operator, terminal, ApproverMode::Own);
@@ -105,7 +135,7 @@ async fn start(found: DaemonChoice) -> Result<(Client, Option<TerminalApprover>)
             print::failure(&failure);
         }
     });
-    Ok((client, Some(TerminalApprover(task.abort_handle()))))
+    Ok((client, Approvers::Here { _approver: TerminalApprover(task.abort_handle()) }))
 }
 
 /// Opens the terminal, if a person there sees this program's messages.

@@ -2,7 +2,7 @@
 
 use super::id::{self, CallSelector, short};
 use crate::{
-    approve::asking,
+    approve::asking::{self, Approvers},
     call::follow_up,
     exit::{self, TOOL},
     failure::Failure,
@@ -57,6 +57,10 @@ pub(crate) struct Undo {
     session: SessionOptions,
 }
 
+/// The hint where no call can be undone, so that a list of them would be empty too.
+const NOTHING_TO_UNDO: &str = "only a call that changed or deleted files can be undone, once, and until undo.keep of its \
+     profile or the user's undo quota ends it";
+
 /// The results of undoing several calls.
 struct UndoResults {
     results: Vec<CallResult>,
@@ -73,18 +77,23 @@ impl Undo {
     async fn attempt(&self) -> Result<u8, Failure> {
         let here = RawPath(self.session.terms.workspace()?.into_os_string().into_vec());
         let (client, asking) = asking::connect(&self.session.terms.connection).await?;
-        let status = self.with(&client, here).await;
+        let status = self.with(&client, here, &asking).await;
         drop(asking);
         end(&client, status).await
     }
 
-    async fn with(&self, client: &Client, here: RawPath) -> Result<u8, Failure> {
+    async fn with(
+        &self,
+        client: &Client,
+        here: RawPath,
+        approvers: &Approvers,
+    ) -> Result<u8, Failure> {
         match (&self.call, &self.of_session) {
             (Some(call), _) => {
                 let record = found(client, call, here).await?;
-                self.one(client, record).await
+                self.one((client, approvers), record).await
             }
-            (None, Some(session)) => self.all(client, session).await,
+            (None, Some(session)) => self.all((client, approvers), session).await,
             (None, None) => self.list(client, here).await,
         }
     }
@@ -106,15 +115,23 @@ impl Undo {
         Ok(if found.records.is_empty() { TOOL } else { 0 })
     }
 
-    async fn one(&self, client: &Client, record: UndoRecord) -> Result<u8, Failure> {
-        let UndoResults { results, status, .. } = self.undo(client, &[record]).await?;
+    async fn one(
+        &self,
+        (client, approvers): (&Client, &Approvers),
+        record: UndoRecord,
+    ) -> Result<u8, Failure> {
+        let UndoResults { results, status, .. } = self.undo((client, approvers), &[record]).await?;
         if let (true, Some(result)) = (self.session.json, results.first()) {
             print::json(result)?;
         }
         Ok(status)
     }
 
-    async fn all(&self, client: &Client, session: &SessionId) -> Result<u8, Failure> {
+    async fn all(
+        &self,
+        (client, approvers): (&Client, &Approvers),
+        session: &SessionId,
+    ) -> Result<u8, Failure> {
         let mut all = UndoResults { results: Vec::new(), status: 0, left: 0 };
         loop {
             let query = UndoQuery { session: Some(session.clone()), ..UndoQuery::default() };
@@ -123,7 +140,7 @@ impl Undo {
             if records.is_empty() && all.results.is_empty() {
                 return Err(Failure::absent(
                     format!("no call of session {session} can be undone"),
-                    "run `palisade undo` to list what can be undone in a workspace",
+                    NOTHING_TO_UNDO,
                 ));
             }
             if self.session.dry_run {
@@ -133,7 +150,8 @@ impl Undo {
                 lines.into_iter().try_for_each(|line| print::line(&line))?;
                 return Ok(0);
             }
-            let UndoResults { results, status, left } = self.undo(client, &records).await?;
+            let UndoResults { results, status, left } =
+                self.undo((client, approvers), &records).await?;
             all.results.extend(results);
             (all.status, all.left) = (status, left);
             // One reply has a limited number of records; older ones come with the next reply.
@@ -160,7 +178,11 @@ impl Undo {
     }
 
     /// Undoes calls of one workspace, until one of them can not be undone.
-    async fn undo(&self, client: &Client, records: &[UndoRecord]) -> Result<UndoResults, Failure> {
+    async fn undo(
+        &self,
+        (client, approvers): (&Client, &Approvers),
+        records: &[UndoRecord],
+    ) -> Result<UndoResults, Failure> {
         let Some(first) = records.first() else {
             return Ok(UndoResults { results: Vec::new(), status: 0, left: 0 });
         };
@@ -168,7 +190,8 @@ impl Undo {
         let mut undone = UndoResults { results: Vec::new(), status: 0, left: records.len() };
         for record in records {
             let arguments = json!({"call_id": record.call_id, "force": self.force});
-            let call = configured(session.call("undo", arguments), &self.session);
+            let call = approvers.announce(session.call("undo", arguments));
+            let call = configured(call, &self.session);
             let (result, _) = stream::watch(call.start().await?, Bytes::Left).await?;
             undone.left -= 1;
             undone.status = exit::of_result(&result);
@@ -221,7 +244,11 @@ async fn found(client: &Client, call: &CallSelector, here: RawPath) -> Result<Un
             id::pick(prefix, records, |record| record.call_id.as_str(), about)?
         }
     };
-    record.ok_or_else(|| Failure::absent(absent, "run `palisade undo` to list what can be undone"))
+    let hint = match call {
+        CallSelector::Last => NOTHING_TO_UNDO,
+        CallSelector::Prefix(_) => "run `palisade undo` to list what can be undone in a workspace",
+    };
+    record.ok_or_else(|| Failure::absent(absent, hint))
 }
 
 /// Returns `true` if a call's change can still be undone. An undo itself does not count as such a

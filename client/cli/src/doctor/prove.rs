@@ -2,7 +2,10 @@
 
 use super::{Doctor, UNHEALTHY};
 use crate::{
-    approve::own::{self, AutoApprover},
+    approve::{
+        asking,
+        own::{self, AutoApprover},
+    },
     failure::Failure,
     operator,
     paint::{self, Paint, Style, harmless},
@@ -86,7 +89,7 @@ impl Proof {
 
 pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
     let wanted = if doctor.wanted.is_empty() {
-        let (client, _) = connect::connect(&doctor.connection).await?;
+        let client = asking::connect_to_read(&doctor.connection).await?;
         let status = client.status().await.map_err(Failure::from);
         run::end(&client, status).await?.profiles
     } else {

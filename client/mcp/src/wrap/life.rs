@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{call::explain, tool_name};
 use palisade_client::{Call, Error, JobStatus, Open, Route, Session, arguments::ServerTools};
-use palisade_options::{
-    Connection,
-    connect::{self, Daemon},
-};
+use palisade_options::{Connection, connect};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -116,11 +113,7 @@ impl ServerLife {
         let (client, daemon) = connect::connect_for(&setup.connection, setup.profile.as_deref())
             .await
             .map_err(failed)?;
-        if let Daemon::Private(reason) = daemon
-            && let Some(notice) = reason.notice()
-        {
-            eprintln!("note: {notice}");
-        }
+        daemon.notice().iter().for_each(|notice| eprintln!("note: {notice}"));
         let session = client.open(setup.open.clone()).await.map_err(failed)?;
         let words = ["sh", "-c", START, STDERR].map(str::to_owned);
         let started = session
