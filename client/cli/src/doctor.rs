@@ -13,7 +13,7 @@ use crate::{
     status::{field, rooms},
 };
 use clap::Args;
-use palisade_client::{Client, Error, ErrorCode, Open, Receipt, Status, WireError};
+use palisade_client::{Client, Error, ErrorCode, LayerStatus, Open, Receipt, Status, WireError};
 use palisade_options::{
     Connection,
     connect::{self, Daemon},
@@ -77,6 +77,9 @@ impl Doctor {
             return prove::perform(&self).await;
         }
         let (client, daemon) = connect::connect(&self.connection).await?;
+        if let Some(notice) = daemon.notice() {
+            print::note(&format!("note: {notice}"));
+        }
         let status = self.examine(&client, daemon).await;
         run::end(&client, status).await
     }
@@ -150,24 +153,59 @@ fn text(status: &Status, daemon: Daemon, trial: &TrialOutcome, paint: Paint) -> 
     let mut lines: Vec<String> =
         rooms(status, daemon).into_iter().map(|(name, value)| field(name, &value, paint)).collect();
     lines.push(String::new());
-    for layer in &status.layers {
-        let mark = if layer.available {
-            paint.apply(Style::Good, "yes")
-        } else {
-            paint.apply(Style::Error, "NO ")
-        };
-        let shown = field(&layer.layer, &layer.detail, paint);
-        lines.push(format!("{mark} {shown}"));
-        for note in [meaning(&layer.layer), &layer.advice] {
-            if !note.is_empty() {
-                lines.push(format!("              {}", harmless(note)));
-            }
-        }
+    let mut rest: Vec<&LayerStatus> = status.layers.iter().collect();
+    while let Some(first) = rest.first().copied() {
+        let alike;
+        (alike, rest) = rest
+            .into_iter()
+            .partition(|layer| layer.layer == first.layer || have_one_cause(first, layer));
+        lines.extend(layers(first, &alike, paint));
     }
     lines.extend(records(status, paint));
     lines.push(String::new());
     lines.extend(verdict(trial, paint));
     lines.join("\n") + "\n"
+}
+
+/// Returns `true` if two layers are missing for the same reason. One may say more besides.
+fn have_one_cause(one: &LayerStatus, other: &LayerStatus) -> bool {
+    !one.available
+        && !other.available
+        && one.advice == other.advice
+        && other.detail.starts_with(&one.detail)
+}
+
+/// Shows a layer, or several that are missing for one reason, which is told once.
+fn layers(first: &LayerStatus, alike: &[&LayerStatus], paint: Paint) -> Vec<String> {
+    let mark = match first.available {
+        true => paint.apply(Style::Good, "yes"),
+        false => paint.apply(Style::Error, "NO "),
+    };
+    let mut lines = Vec::new();
+    for layer in alike {
+        let more = layer.detail.strip_prefix(&first.detail).unwrap_or_default();
+        let more = more.trim_start_matches("; ");
+        let notes = match alike.len() {
+            1 => [layer.detail.as_str(), meaning(&layer.layer)],
+            _ => [meaning(&layer.layer), more],
+        };
+        let (shown, rest) = (field(&layer.layer, notes[0], paint), notes[1]);
+        lines.push(format!("{mark} {shown}"));
+        if !rest.is_empty() {
+            lines.push(note(rest));
+        }
+    }
+    if alike.len() > 1 {
+        lines.push(note(&format!("why: {}", first.detail)));
+    }
+    if !first.advice.is_empty() {
+        lines.push(note(&first.advice));
+    }
+    lines
+}
+
+fn note(text: &str) -> String {
+    format!("              {}", harmless(text))
 }
 
 /// Shows whether the kernel's records of refusals are available. No layer depends on them.
@@ -201,6 +239,8 @@ fn meaning(layer: &str) -> &'static str {
         "landlock" => "the kernel enforces `read`, `write` and `execute` for each path",
         "seccomp" => "system calls outside the profile's list are refused",
         "limits" => "memory, processes and CPU are limited for the whole session",
+        "hide" => "`fs.hide`: secrets in the workspace can not be read",
+        "protect" => "`fs.protect`: names in the workspace can not be changed",
         _ => "",
     }
 }
@@ -280,6 +320,40 @@ error: no limits here
 hint: delegate
 ";
         assert!(shown.ends_with(expected), "{shown}");
+    }
+
+    #[test]
+    fn layers_that_are_missing_for_one_reason_tell_it_once() {
+        let layer = |name: &str, available: bool, detail: &str, advice: &str| LayerStatus {
+            layer: name.to_owned(),
+            available,
+            detail: detail.to_owned(),
+            advice: advice.to_owned(),
+        };
+        let mut status = crate::status::tests::status();
+        let (why, advice) = ("no namespaces: sysctl x is 0: set it above 0", "or a service");
+        status.layers = vec![
+            layer("mount", false, why, advice),
+            layer("network", false, &format!("{why}; outbound TCP: available"), advice),
+            layer("landlock", true, "ABI 7", ""),
+            layer("hide", false, why, advice),
+            layer("limits", false, "no cgroup", "delegate"),
+        ];
+        let shown = text(&status, Daemon::Running, &refused(), Paint::Plain);
+        let expected = "\
+NO  mount     private root directory: no other home, no /run, private /tmp; hides secrets
+NO  network   `net.mode` none, loopback and domains: the host's network can not be reached
+              outbound TCP: available
+NO  hide      `fs.hide`: secrets in the workspace can not be read
+              why: no namespaces: sysctl x is 0: set it above 0
+              or a service
+yes landlock  ABI 7
+              the kernel enforces `read`, `write` and `execute` for each path
+NO  limits    no cgroup
+              memory, processes and CPU are limited for the whole session
+              delegate
+";
+        assert!(shown.contains(expected), "{shown}");
     }
 
     #[test]

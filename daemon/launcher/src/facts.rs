@@ -59,7 +59,7 @@ impl HostTrial {
             overlay = OverlayFacts::all(Found::No(NEEDS_PIDS.to_owned()));
         }
         layers.push((Layer::Pid, pid));
-        hindrance::explain(&mut layers, privilege);
+        hindrance::explain(&mut layers, &mut overlay, privilege);
         layers.push((Layer::Limits, cgroups.found()));
         layers.sort_by_key(|(layer, _)| *layer);
         let facts = Facts {
@@ -93,7 +93,8 @@ pub(crate) fn try_disk(
     spawner: &Spawner,
     stores: &mut Stores,
 ) -> Result<(), SpawnError> {
-    if overlay.memory.is_yes() || !privilege.pid_namespaces.is_yes() {
+    let has_namespaces = privilege.user_namespace.is_yes() && privilege.pid_namespaces.is_yes();
+    if overlay.memory.is_yes() || !has_namespaces {
         return Ok(());
     }
     let Some(store) = stores.take(identity::of_nobody(privilege.privileged)) else {

@@ -2,7 +2,7 @@
 //! the launcher.
 
 use crate::privilege::Privilege;
-use palisade_plan::{Found, Layer};
+use palisade_plan::{Found, Layer, OverlayFacts};
 
 /// Kernel settings that forbid user namespaces: name, forbidding value, and remedy.
 const SETTINGS: [(&str, &str, &str); 3] = [
@@ -20,7 +20,11 @@ const SETTINGS: [(&str, &str, &str); 3] = [
 const FILTER: &str = "a system call filter is in force: RestrictNamespaces= of the unit";
 
 /// The system calls that a container's filter must allow besides.
-const CALLS: &str = "the filter of a container must allow unshare(2), mount(2) and sethostname(2)";
+const CALLS: &str = "the filter of a container must allow unshare(2), mount(2) and sethostname(2): \
+                     podman with `--security-opt seccomp=unconfined --security-opt unmask=ALL`, \
+                     docker with `--security-opt seccomp=unconfined --security-opt \
+                     systempaths=unconfined --security-opt apparmor=unconfined`, Kubernetes with \
+                     `seccompProfile: {type: Unconfined}` and `procMount: Unmasked`";
 
 /// Explains why no user namespace could be created.
 pub(crate) fn of_user_namespaces() -> String {
@@ -51,8 +55,19 @@ fn is_filtered(read: &dyn Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Adds the cause to each layer that is missing because a namespace could not be created. Where
-/// there are no user namespaces, all of these layers have that one cause.
-pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
+/// there are no user namespaces, all of these layers and overlays have that one cause.
+pub(crate) fn explain(
+    layers: &mut [(Layer, Found)],
+    overlay: &mut OverlayFacts,
+    privilege: &Privilege,
+) {
+    if let Found::No(cause) = &privilege.user_namespace {
+        for found in [&mut overlay.read, &mut overlay.write, &mut overlay.memory] {
+            if let Found::No(why) = found {
+                *why = without_user_namespaces(cause);
+            }
+        }
+    }
     let is_filtered = is_filtered(&|file| std::fs::read_to_string(file).ok());
     for (layer, found) in layers {
         let (true, Found::No(why)) = (is_namespace(*layer), found) else { continue };
@@ -60,7 +75,7 @@ pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
             continue;
         }
         match &privilege.user_namespace {
-            Found::No(cause) => *why = format!("user namespaces are unavailable: {cause}"),
+            Found::No(cause) => *why = without_user_namespaces(cause),
             Found::Yes(_) if is_filtered => {
                 let namespaces = "cgroup, ipc, mnt, net, pid, user and uts";
                 *why = format!("{why}; {FILTER} must allow {namespaces}; {CALLS}");
@@ -68,6 +83,10 @@ pub(crate) fn explain(layers: &mut [(Layer, Found)], privilege: &Privilege) {
             Found::Yes(_) => {}
         }
     }
+}
+
+fn without_user_namespaces(cause: &str) -> String {
+    format!("user namespaces are unavailable: {cause}")
 }
 
 const fn is_namespace(layer: Layer) -> bool {
@@ -104,7 +123,10 @@ mod tests {
                 &[("/proc/self/status", "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t9\n")],
                 "a system call filter is in force: RestrictNamespaces= of the unit must allow \
                  `user`; the filter of a container must allow unshare(2), mount(2) and \
-                 sethostname(2)",
+                 sethostname(2): podman with `--security-opt seccomp=unconfined --security-opt \
+                 unmask=ALL`, docker with `--security-opt seccomp=unconfined --security-opt \
+                 systempaths=unconfined --security-opt apparmor=unconfined`, Kubernetes with \
+                 `seccompProfile: {type: Unconfined}` and `procMount: Unmasked`",
             ),
             (
                 &[
@@ -128,9 +150,17 @@ mod tests {
         let mut layers = vec![(Layer::Mount, no()), (Layer::Landlock, no())];
         layers.push((Layer::Pid, Found::Yes("here".into())));
         let user_namespace = Found::No("forbidden".into());
-        explain(&mut layers, &Privilege::user(user_namespace));
+        let mut overlay =
+            OverlayFacts { read: Found::Yes("here".into()), ..OverlayFacts::all(no()) };
+        explain(&mut layers, &mut overlay, &Privilege::user(user_namespace));
         let details: Vec<&str> = layers.iter().map(|(_, found)| found.detail()).collect();
         let mount = "user namespaces are unavailable: forbidden";
         assert_eq!(details, [mount, "EPERM", "here"]);
+        let overlays = [&overlay.read, &overlay.write, &overlay.memory].map(Found::detail);
+        assert_eq!(overlays, ["here", mount, mount]);
+        // Where user namespaces are there, an overlay is missing for a reason of its own.
+        let mut overlay = OverlayFacts::all(no());
+        explain(&mut [], &mut overlay, &Privilege::user(Found::Yes("own".into())));
+        assert_eq!(overlay.write.detail(), "EPERM");
     }
 }

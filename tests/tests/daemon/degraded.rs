@@ -174,7 +174,42 @@ fn with_the_profiles_leave_every_result_says_what_is_missing() {
     let status = sandbox.wait(sandbox.client.status()).unwrap();
     let pid = status.layers.iter().find(|layer| layer.layer == "pid").unwrap();
     assert!(!pid.available && pid.detail.contains("user.max_user_namespaces"), "{pid:?}");
-    assert!(pid.advice.contains("sysctl user.max_user_namespaces above 0"), "{pid:?}");
+    // Names can not be hidden for the same reason, and the same helps.
+    let others = status.layers.iter().filter(|layer| !layer.available && layer.layer != "limits");
+    let others: Vec<_> = others.collect();
+    assert_eq!(others.len(), 8, "{others:?}");
+    for layer in others {
+        assert_eq!(layer.advice, pid.advice, "{layer:?}");
+        assert!(layer.detail.starts_with(&pid.detail), "{layer:?}");
+    }
+}
+
+#[test]
+fn doctor_tells_once_what_forbids_namespaces() {
+    let world = world();
+    let output = Mode::User.act(|| {
+        let mut command = world.command("palisade");
+        let mut poor = Command::new("unshare");
+        poor.args(["--user", "--map-current-user", "--keep-caps", "--", "sh", "-c", POOR, "sh"]);
+        poor.arg(command.get_program()).arg("doctor").current_dir(world.workspace()).env_clear();
+        poor.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null());
+        poor.stdin(Stdio::null()).output().unwrap()
+    });
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let layers: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("NO  "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let missing = ["mount", "pid", "network", "ipc", "uts", "cgroup", "hide", "protect", "limits"];
+    assert_eq!(layers, missing, "{shown}");
+    let (report, verdict) = shown.split_once("\nthis host can not enforce").expect("a verdict");
+    let remedy = "sysctl user.max_user_namespaces is 0: set it above 0";
+    assert_eq!(report.matches(remedy).count(), 1, "{shown}");
+    assert_eq!(report.matches("what forbids namespaces").count(), 1, "{shown}");
+    assert!(!report.contains("boot kernel"), "{shown}");
+    assert!(verdict.contains(remedy), "{shown}");
 }
 
 /// The names of the attempts' answers, in their order.

@@ -93,7 +93,7 @@ fn layer_status(facts: &Facts, layer: Layer) -> LayerStatus {
         Found::No(_) => (
             false,
             format!(
-                "sessions are refused unless their profile names {layer} as optional; {}",
+                "sessions are refused unless their profile names this layer as optional; {}",
                 remedy(facts, layer)
             ),
         ),
@@ -143,15 +143,18 @@ fn remedy(facts: &Facts, layer: Layer) -> &'static str {
                  cat palisade-launcher`); in a container: run the daemon outside of it, or give \
                  the container CAP_SYS_ADMIN"
             } else {
-                "allow user namespaces (sysctl user.max_user_namespaces above 0, \
-                 kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; in \
-                 a unit, RestrictNamespaces=no), or run the daemon as a system service"
+                "remove what forbids namespaces, as the reason says; or run the daemon as a system \
+                 service; or give a container the socket of the host's daemon"
             }
         }
         Layer::Landlock => {
             "boot kernel 5.13 or later with landlock in the list of lsm= (CONFIG_LSM)"
         }
         Layer::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER",
+        // Without mounts of its own, a cell has no overlay either.
+        Layer::Hide | Layer::Protect if !facts.layer(Layer::Mount).is_yes() => {
+            remedy(facts, Layer::Mount)
+        }
         Layer::Hide | Layer::Protect => {
             "boot kernel 6.6 or later with overlayfs, or use a profile without fs.hide and \
              fs.protect, or one that only reads the workspace"
@@ -211,6 +214,19 @@ mod tests {
                     assert_eq!(status.advice.is_empty(), !is_missing, "{status:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn names_that_can_not_be_hidden_without_mounts_have_the_remedy_for_mounts() {
+        let advice = |facts: &Facts, layer| layer_status(facts, layer).advice;
+        let overlays = facts(false, Layer::Hide);
+        assert!(advice(&overlays, Layer::Hide).contains("boot kernel 6.6"));
+        let mut mounts = facts(false, Layer::Mount);
+        mounts.overlay = OverlayFacts::all(Found::No("EPERM".into()));
+        for layer in [Layer::Hide, Layer::Protect] {
+            assert_eq!(advice(&mounts, layer), advice(&mounts, Layer::Mount));
+            assert!(advice(&mounts, layer).contains("what forbids namespaces"));
         }
     }
 
