@@ -48,7 +48,7 @@ impl Office {
     }
 
     /// The file that is to be deleted, there again.
-    fn file(&self) {
+    pub(crate) fn file(&self) {
         fs::write(self.path(), "old").unwrap();
         self.world.give(&self.path());
     }
@@ -64,6 +64,16 @@ impl Office {
         command
     }
 
+    /// A shell line that runs `palisade` with the operator socket, and tells its status.
+    pub(crate) fn line(&self, words: &[&str]) -> String {
+        let command = self.palisade(words);
+        let words: Vec<_> = std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        format!("{}; echo sta''tus=$?", words.join(" "))
+    }
+
     /// Runs `palisade`; returns its status and what it prints.
     fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
         let output = self.world.mode.act(|| self.palisade(words).output().unwrap());
@@ -71,7 +81,7 @@ impl Office {
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
 
-    fn json(&self, words: &[&str]) -> Value {
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
         let (status, stdout, stderr) = self.run(words);
         assert_eq!(status, Some(0), "{words:?}: {stderr}");
         serde_json::from_str(&stdout).unwrap()
@@ -153,12 +163,12 @@ fn a_function_that_a_program_links_answers() {
 }
 
 /// A shell in a tmux of its own.
-struct Screen {
+pub(crate) struct Screen {
     directory: tempfile::TempDir,
 }
 
 impl Screen {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let screen = Self { directory: tempfile::tempdir().unwrap() };
         let size = ["-x", "120", "-y", "60"];
         screen.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &size[..], &["sh"]].concat());
@@ -173,16 +183,16 @@ impl Screen {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn keys(&self, keys: &[&str]) {
+    pub(crate) fn keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
         self.keys(&["Enter"]);
     }
 
-    fn shows(&self, text: &str) -> String {
+    pub(crate) fn shows(&self, text: &str) -> String {
         awaited(text, || {
             let screen = self.tmux(&["capture-pane", "-p", "-J"]);
             screen.contains(text).then_some(screen)
@@ -190,7 +200,7 @@ impl Screen {
     }
 
     /// Nothing of what was shown before is there any more.
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.tmux(&["send-keys", "-R"]);
         self.tmux(&["clear-history"]);
     }
@@ -202,19 +212,14 @@ impl Drop for Screen {
     }
 }
 
-const PROMPT: &str = "[y]es [n]o [e]dit [a] remember [A] end session [q]uit";
+pub(crate) const PROMPT: &str = "[y]es [n]o [e]dit [a] remember [A] end session [q]uit";
 
 #[test]
 fn a_person_at_a_terminal_decides_for_a_real_daemon() {
     for mode in Mode::all() {
         let office = Office::new(mode, "deadline_ms = 120000");
         let screen = Screen::new();
-        let approve = office.palisade(&["approve"]);
-        let words: Vec<_> = std::iter::once(approve.get_program())
-            .chain(approve.get_args())
-            .map(|word| word.to_str().unwrap())
-            .collect();
-        screen.line(&format!("{}; echo sta''tus=$?", words.join(" ")));
+        screen.line(&office.line(&["approve"]));
         screen.shows("Waiting for approval requests (q quits)");
         thread::scope(|scope| {
             let ask = || -> ScopedJoinHandle<'_, CallResult> {

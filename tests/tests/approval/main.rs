@@ -9,6 +9,7 @@ mod crashes;
 mod misdeeds;
 mod observe;
 mod observers;
+mod quorum;
 mod remembered_losses;
 mod suggest;
 mod watch;

@@ -75,12 +75,95 @@ fn assert_well_formed(text: &str) {
     }
 }
 
-/// The alert rules and the dashboard use metrics that exist, and the dashboard is JSON.
-fn assert_monitored(told: &[String]) {
+/// The values with which a text's queries compare labels: `label="value"` and `label=~"one|other"`.
+fn compared(text: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("=~\"").chain(text.match_indices("=\"")) {
+        let (before, after) = text.split_at(at);
+        let label = before.rsplit(|c: char| c != '_' && !c.is_ascii_lowercase()).next().unwrap();
+        let values = after.trim_start_matches(['=', '~', '"']).split('"').next().unwrap();
+        found.extend(values.split('|').map(|value| (label, value)));
+    }
+    found
+}
+
+/// A file of rules in the part of YAML that it needs: mappings and lists by indentation, plain,
+/// quoted and folded scalars.
+fn assert_is_yaml_of_rules(rules: &str) {
+    let mut alerts = Vec::new();
+    let mut folded = None;
+    for line in rules.lines().filter(|line| !line.starts_with('#')) {
+        let text = line.trim_start();
+        let depth = line.len() - text.len();
+        if folded.is_some_and(|above| depth > above) {
+            continue;
+        }
+        folded = None;
+        assert!(depth % 2 == 0 && !line.contains('\t') && !text.is_empty(), "{line:?}");
+        let (depth, text) = match text.strip_prefix("- ") {
+            Some(item) => (depth + 2, item),
+            None => (depth, text),
+        };
+        let (key, value) = text.split_once(':').unwrap_or_else(|| panic!("no key: {line:?}"));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        let is_plain = !value.contains(": ")
+            && !value.contains(" #")
+            && !value.ends_with(':')
+            && !value.starts_with(['`', '"', '\'', '{', '[', '&', '*', '!', '|', '%', '@', ' ']);
+        let is_quoted = value.len() > 1
+            && value.starts_with('"')
+            && value.ends_with('"')
+            && !value[1..value.len() - 1].contains(['"', '\\']);
+        match value {
+            ">-" => folded = Some(depth),
+            "" => assert!(["groups", "rules", "labels", "annotations"].contains(&key), "{line:?}"),
+            _ => assert!(is_plain || is_quoted, "{line:?}"),
+        }
+        match (depth, key) {
+            (0, "groups") | (4, "name" | "rules") => {}
+            (8, "alert") => alerts.push((value, Vec::new())),
+            (8, "expr" | "for" | "labels" | "annotations")
+            | (10, "severity" | "summary" | "description") => {
+                alerts.last_mut().expect("an alert").1.push(key);
+            }
+            _ => panic!("{key} is not a key of a rule: {line:?}"),
+        }
+    }
+    assert!(alerts.len() >= 8, "{alerts:?}");
+    for (alert, keys) in alerts {
+        for key in ["expr", "severity", "summary", "description"] {
+            assert_eq!(keys.iter().filter(|found| **found == key).count(), 1, "{alert}: {key}");
+        }
+    }
+}
+
+/// The alert rules and the dashboard use metrics and values of labels that exist, and each is what
+/// its ending says.
+fn assert_monitored(told: &[String], scrape: &str) {
     let rules = include_str!("../../../systemd/monitoring/palisade.rules.yml");
     let dashboard = include_str!("../../../systemd/monitoring/palisade-dashboard.json");
     let parsed: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     assert!(parsed["panels"].as_array().unwrap().len() > 10);
+    assert_is_yaml_of_rules(rules);
+    let queries = [rules.to_owned(), dashboard.replace("\\\"", "\"")];
+    let compared: Vec<_> = queries.iter().flat_map(|text| compared(text)).collect();
+    assert!(compared.contains(&("outcome", "launcher_gone")), "control: {compared:?}");
+    for (label, value) in compared.iter().filter(|(_, value)| !value.contains('$')) {
+        let is_known = match *label {
+            // An outcome is in a scrape only once it has happened.
+            "outcome" => {
+                let code = serde_json::from_value::<palisade_protocol::ErrorCode>((*value).into());
+                *value == "ok" || code.is_ok_and(|code| code.name() == *value)
+            }
+            // Keys of the dashboard's own JSON are no labels.
+            _ => scrape.contains(&format!("{label}=\"{value}\"")),
+        };
+        assert!(is_known, "nothing has {label}={value:?}");
+    }
+    for stage in ["checkpoint", "execute", "effects"] {
+        let line = format!("palisade_calls_in_stage{{stage=\"{stage}\"}} 0");
+        assert!(scrape.lines().any(|told| told == line), "{line}");
+    }
     for (file, text, least) in [("rules", rules, 8), ("dashboard", dashboard, 15)] {
         let starts = text.match_indices("palisade_").map(|(at, _)| &text[at..]);
         let names: Vec<&str> = starts
@@ -159,7 +242,12 @@ fn a_scrape_tells_what_happened() {
         documented.sort();
         told.sort();
         assert_eq!(told, documented);
-        assert_monitored(&told);
+        // A configuration is refused, so that this is in the scrape too.
+        watched.world.configure("nonsense = 1\n");
+        watched.daemon.signal(rustix::process::Signal::HUP);
+        let refused = "\npalisade_reloads_total{result=\"refused\"} 1\n";
+        until("the reload is refused", || watched.scrape().contains(refused));
+        assert_monitored(&told, &watched.scrape());
         drop(sandbox);
         until("the session is over", || watched.scrape().contains("\npalisade_sessions 0\n"));
         // A request that is not a scrape gets an error, and holds up nobody.

@@ -486,3 +486,35 @@ fn the_output_that_is_kept_of_one_user_has_a_bound_and_none_is_lost_for_it() {
         }
     }
 }
+
+#[test]
+fn an_operator_is_told_over_the_socket_why_another_users_call_was_refused() {
+    if !rustix::process::geteuid().is_root() {
+        // There is no other user to be the operator.
+        return;
+    }
+    let world = World::new(Mode::User);
+    let daemon = world.daemon();
+    let sandbox =
+        Sandbox::over(daemon.connect(Mode::User), None, Open::new(world.workspace())).unwrap();
+    fs::write(world.workspace().join("kept"), "x").unwrap();
+    world.give(&world.workspace().join("kept"));
+    // Nobody is there to approve it.
+    let refused = sandbox.bash("rm kept");
+    assert!(!refused.success, "{refused:?}");
+    let why = |command: &mut std::process::Command| {
+        // There is no log where this user's own would be.
+        let none = world.outside().join("none");
+        command.args(["why", refused.call_id.as_str()]);
+        command.env("XDG_STATE_HOME", none).env("PALISADE_SOCKET", &daemon.socket);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    // The operator socket is found beside the agents' one.
+    let (status, told) = why(&mut world.command("palisade"));
+    assert_eq!(status, Some(0), "{told}");
+    assert!(told.starts_with("refused: "), "{told}");
+    // Who is neither that user nor an operator is told nothing.
+    let stranger = palisade_tests::act_as(4343, || why(&mut world.command("palisade")));
+    assert!(stranger.0 != Some(0) && !stranger.1.contains("refused"), "{stranger:?}");
+}

@@ -170,6 +170,51 @@ fn explained(world: &World, case: &Case, result: &CallResult) -> Vec<Value> {
     ["refused", "left_out"].iter().flat_map(|key| traced[key].as_array().unwrap().clone()).collect()
 }
 
+/// The refusal is told with the line of the profile that decides it, where one does: its file, and
+/// the text there. People are told the same.
+fn assert_says_where(world: &World, case: &Case, denial: &Value, shown: &str) {
+    let text = |key: &str| denial[key].as_str().unwrap_or_default().to_owned();
+    let at = text("at");
+    let context = format!("{:?} {}: {denial:#?}\n{shown}", world.mode, case.name);
+    let file = world.profiles().join(format!("{PROFILE}.toml"));
+    let data = format!("{:?},", data(world).display().to_string());
+    let decided_by = match case.name {
+        "write" | "rename" | "delete" => Some(data.as_str()),
+        "connect" => Some("mode = \"none\""),
+        // The profile says nothing of the others, or could not allow them.
+        _ => None,
+    };
+    if let Some(decided_by) = decided_by {
+        let profile = fs::read_to_string(&file).unwrap();
+        let place = at.strip_prefix(&format!("{}:", file.display())).expect(&context);
+        let (line, column) = place.split_once(':').expect(&context);
+        let line = profile.lines().nth(line.parse::<usize>().unwrap() - 1).expect(&context);
+        assert_eq!(line.trim(), decided_by, "{context}");
+        assert!((1..=line.len()).contains(&column.parse().unwrap()), "{context}");
+    } else {
+        let is_of_the_profile = at.starts_with(&format!("{}:", file.display()));
+        assert!(at.is_empty() || is_of_the_profile, "{context}");
+    }
+    let at = if at.is_empty() { "none: the default applies" } else { &at };
+    for line in [
+        format!("  because    {}\n", text("rule")),
+        format!("  line       {at}\n"),
+        format!("  to allow   {}\n", text("remedy")),
+        format!(": {}\n", text("target")),
+    ] {
+        assert!(shown.contains(&line), "{line:?} is not told: {context}");
+    }
+}
+
+/// Returns what people are told of a call, by its records or by a second run.
+fn shown(world: &World, result: &CallResult) -> String {
+    let id = result.call_id.as_str();
+    let told = why(world, &[id]);
+    let told = if told.status.code() == Some(0) { told } else { why(world, &["--trace", id]) };
+    assert_eq!(told.status.code(), Some(0), "{:?}: {told:?}", world.mode);
+    String::from_utf8(told.stdout).unwrap()
+}
+
 fn attempt(world: &World, sandbox: &Sandbox, case: &Case) {
     let result = sandbox.bash(&case.line);
     assert!(!result.success, "{:?} {}: {}", world.mode, case.name, result.output);
@@ -183,7 +228,10 @@ fn attempt(world: &World, sandbox: &Sandbox, case: &Case) {
             && text(denial, "remedy").contains(case.change)
             && text(denial, "opens").is_empty() == opens_nothing
     };
-    assert!(told.iter().any(|denial| fits(&denial)), "{:?} {}: {told:#?}", world.mode, case.name);
+    let fitting = told.iter().find(fits);
+    let fitting = fitting.unwrap_or_else(|| panic!("{:?} {}: {told:#?}", world.mode, case.name));
+    let shown = shown(world, &result);
+    assert_says_where(world, case, fitting, &shown);
 }
 
 fn ten(world: &World) {

@@ -381,10 +381,40 @@ fn killed_in_the_service() {
     assert!(!failed.contains("palisade"), "{failed}");
 }
 
+#[test]
+fn systemd_has_nothing_to_say_against_the_unit_of_a_user() {
+    let unit = include_str!("../../../systemd/user/palisaded.service");
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let path = world.workspace().join("palisaded.service");
+        let stage = binary("palisaded");
+        let stage = format!("{}/", stage.parent().unwrap().display());
+        let run = world.run();
+        fs::create_dir(&run).unwrap();
+        world.give(&run);
+        let verify = |text: &str| {
+            fs::write(&path, text.replace("/usr/bin/", &stage)).unwrap();
+            let mut command = Command::new("systemd-analyze");
+            command.args(["verify", "--user", "--man=no", "--recursive-errors=no"]).arg(&path);
+            command.env("XDG_RUNTIME_DIR", &run).env("HOME", world.outside());
+            let output = mode.act(|| command.output().expect("systemd-analyze"));
+            (output.status.code(), text_of(&output))
+        };
+        assert_eq!(verify(unit), (Some(0), String::new()), "{mode:?}");
+        // It does look.
+        let broken = verify(&unit.replace("Delegate=", "Delgate=")).1;
+        assert!(broken.contains("'Delgate'"), "{mode:?}: {broken}");
+    }
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stdout) + &text(&output.stderr)
+}
+
 /// As an ordinary user with the programs where the tests have them, as root where they belong.
 #[test]
 fn systemd_has_nothing_to_say_against_the_units() {
-    let said = |output: &Output| text(&output.stdout) + &text(&output.stderr);
+    let said = text_of;
     for mode in Mode::all() {
         match mode {
             Mode::System => {
