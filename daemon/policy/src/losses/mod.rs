@@ -145,6 +145,7 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
     let readable = evidence.repositories.iter().filter(|change| is_readable(change));
     let readable = readable.map(|change| change.git_dir.0.as_slice()).collect();
     let judge = Judge { context, readable };
+    let committed = repositories_with_new_tips(effects, evidence);
     let mut assessment = Assessment::default();
     let mut pairs = Pairs::new(&judge, &evidence.copies);
     let mut lost: Vec<CausedLoss<'_>> = Vec::new();
@@ -153,7 +154,8 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
         // Appending loses no bytes. What git keeps of the file decides whether it becomes own.
         let is_appended = effect.is_some_and(|effect| effect.kind == EffectKind::Appended);
         if is_appended && earlier.kind != EarlierKind::Attributes {
-            let kept = judge.kept_by_git(earlier, false).filter(|_| !judge.is_own(earlier));
+            let is_learned = !judge.is_own(earlier) && !is_in(&committed, earlier);
+            let kept = judge.kept_by_git(earlier, false).filter(|_| is_learned);
             kept.iter().for_each(|reason| assessment.lessons.learn(earlier, reason));
             continue;
         }
@@ -176,6 +178,26 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
         assessment.findings.extend(findings::kept(&assessment.reasons));
     }
     assessment
+}
+
+/// Returns the repositories in which references or logs change. What a call adds to a file and also
+/// commits is kept by that commit, so that the file need not become own, and pins nothing.
+fn repositories_with_new_tips<'a>(effects: &[Effect], evidence: &'a Evidence) -> HashSet<&'a [u8]> {
+    let has_new_tips = |git_dir: &&[u8]| {
+        effects.iter().filter_map(|effect| effect.path.0.strip_prefix(*git_dir)).any(|rest| {
+            [b"/logs/".as_slice(), b"/refs/"].iter().any(|directory| rest.starts_with(directory))
+        })
+    };
+    let changed = evidence.repositories.iter().map(|change| change.git_dir.0.as_slice());
+    changed.filter(has_new_tips).collect()
+}
+
+/// Returns `true` if a file is in the working tree of one of these repositories.
+fn is_in(git_dirs: &HashSet<&[u8]>, earlier: &EarlierEntry) -> bool {
+    match &earlier.git {
+        GitEvidence::WorkingTree(tree) => git_dirs.contains(tree.git_dir.0.as_slice()),
+        GitEvidence::None | GitEvidence::Tracked | GitEvidence::Internal { .. } => false,
+    }
 }
 
 /// Returns the effect that a path belongs to: its own, or that of a directory above it.
