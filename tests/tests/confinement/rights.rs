@@ -173,6 +173,20 @@ fn table(at: &Path) -> Vec<Entry> {
             list(&dir, 7, (ORDINARY, named), 0, other);
             entries.push(Entry { name, owner: OTHER, group: OTHER, marked });
         }
+        // The same of files.
+        for (named, other, marked) in
+            [(4, 0, true), (4, 0, false), (6, 0, true), (0, 4, true), (0, 6, false)]
+        {
+            let name = format!("file-list.{named}.{other}.{marked}");
+            let dir = at.join(&name);
+            directory(&dir, OTHER, 0o755);
+            file(&dir.join("f"), "text\n", OTHER, 0o644);
+            list(&dir.join("f"), 6, (ORDINARY, named), 0, other);
+            if marked {
+                file(&dir.join(".env"), "hidden\n", OTHER, 0o644);
+            }
+            entries.push(Entry { name, owner: OTHER, group: OTHER, marked });
+        }
     }
     entries
 }

@@ -140,8 +140,8 @@ const SEES: [(&str, &[&str]); 24] = [
 /// the launcher, the programs that it starts until they are confined, and what both take from the
 /// broker.
 const PRIVILEGED: [(&str, usize); 7] = [
-    ("daemon/launcher/", 3370),
-    ("daemon/cell-setup/", 4440),
+    ("daemon/launcher/", 3385),
+    ("daemon/cell-setup/", 4500),
     ("daemon/workspace/", 650),
     ("daemon/plan/", 4360),
     ("daemon/channel/", 400),
