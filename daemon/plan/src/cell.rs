@@ -540,6 +540,6 @@ pub enum FileErrorKind {
     Hidden,
     /// The profile protects the name.
     Protected,
-    /// The file can not be read, and its content would have to be kept for undo.
+    /// The file's own mode does not let the session read it.
     Unreadable,
 }

@@ -158,6 +158,61 @@ fn errors_of_the_kernel_have_their_number() {
     });
 }
 
+/// A file's own mode is not the session's limit, and has another remedy.
+#[test]
+fn a_mode_is_told_from_the_limits_of_the_session() {
+    each(|world, sandbox| {
+        let at = world.workspace();
+        fs::set_permissions(at.join("file"), fs::Permissions::from_mode(0o0)).unwrap();
+        let edit = json!({"path": "file", "old_string": "text", "new_string": "x"});
+        for (tool, arguments) in [
+            ("read_file", json!({"path": "file"})),
+            ("grep", json!({"pattern": "text", "path": "file"})),
+            ("write_file", json!({"path": "file", "content": "x"})),
+            ("edit", edit),
+        ] {
+            let result = sandbox.call(tool, arguments);
+            assert_eq!(errno(&result), (ErrorCode::OutsidePolicy, Some(13)), "{tool}");
+            let error = result.error.unwrap();
+            assert!(error.message.contains("mode"), "{tool}: {error}");
+            assert!(error.hint.contains("chmod u+r"), "{tool}: {error:?}");
+        }
+        assert_eq!(sandbox.ok("chmod u+r file"), "");
+        assert_eq!(sandbox.done("read_file", json!({"path": "file"})).output, "text\n");
+        let outside = sandbox.call("write_file", json!({"path": "/etc/passwd", "content": "x"}));
+        let (code, number) = errno(&outside);
+        assert_eq!(code, ErrorCode::OutsidePolicy);
+        let error = outside.error.unwrap();
+        assert!(matches!(number, Some(13 | 30)), "{error:?}");
+        assert!(error.hint.contains("stay inside "), "{error:?}");
+        assert!(!error.message.contains("cross-device"), "{error:?}");
+    });
+}
+
+/// The hint names only what the tool takes.
+#[test]
+fn a_name_that_exists_has_the_remedy_of_its_tool() {
+    each(|world, sandbox| {
+        let patch = "*** Begin Patch\n*** Add File: file\n+x\n*** End Patch\n";
+        for (tool, arguments, hint) in [
+            (
+                "write_file",
+                json!({"path": "file", "content": "", "mode": "create"}),
+                "mode overwrite",
+            ),
+            ("make_dir", json!({"path": "file"}), "move_file"),
+            ("apply_patch", json!({"patch": patch}), "in the same patch"),
+        ] {
+            let result = sandbox.call(tool, arguments);
+            assert_eq!(errno(&result).0, ErrorCode::AlreadyExists, "{tool}: {result:?}");
+            let error = result.error.unwrap();
+            assert!(error.hint.contains(hint), "{tool}: {}", error.hint);
+            assert_eq!(error.hint.contains("mode"), tool == "write_file", "{}", error.hint);
+        }
+        assert_eq!(fs::read_to_string(world.workspace().join("file")).unwrap(), "text\n");
+    });
+}
+
 #[test]
 fn no_bytes_are_a_valid_range() {
     each(|_, sandbox| {

@@ -217,7 +217,7 @@ fn file_error(failure: &FileError) -> WireError {
              bounds both",
         ),
         FileErrorKind::AlreadyExists => {
-            (ErrorCode::AlreadyExists, "choose another name, or mode overwrite")
+            (ErrorCode::AlreadyExists, "choose another name, or change what exists")
         }
         FileErrorKind::Invalid => (ErrorCode::InvalidArguments, ""),
         FileErrorKind::FileSystem => (ErrorCode::FileSystem, ""),
@@ -228,11 +228,9 @@ fn file_error(failure: &FileError) -> WireError {
         FileErrorKind::Conflict | FileErrorKind::InterruptedCommit => {
             (ErrorCode::Conflict, "check the current content, and decide again")
         }
-        FileErrorKind::Unreadable => (
-            ErrorCode::OutsidePolicy,
-            "make it readable first (bash: chmod u+r), or delete it with `permanent`, which keeps \
-             nothing for undo",
-        ),
+        FileErrorKind::Unreadable => {
+            (ErrorCode::OutsidePolicy, "change its mode first (bash: chmod u+rw)")
+        }
         FileErrorKind::Broken => (ErrorCode::CellFailed, "try again"),
         FileErrorKind::Hidden | FileErrorKind::Protected => {
             (ErrorCode::OutsidePolicy, "leave it alone, or ask the author of the profile")

@@ -1,9 +1,9 @@
 //! The `glob` tool: finds files by name, the newest first. Runs in the cell.
 
 use super::{
-    Stop, checked,
+    NeededMode, Stop, checked,
     choose::Chooser,
-    failure, look, open, refused, shown,
+    failure, look, not_opened, open, shown,
     walk::{FileVisitor, FoundFile, TreeWalk},
     watch::CallWatch,
 };
@@ -64,7 +64,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, FileError> {
             let message = format!("{} is not a directory", shown(path));
             failure(FileErrorKind::Invalid, Some(error), message)
         }
-        _ => refused("search", path, error),
+        _ => not_opened("search", path, error, NeededMode::Read),
     })
 }
 

@@ -2,11 +2,11 @@
 //! Runs in the cell.
 
 use super::{
-    Stop, checked,
+    NeededMode, Stop, checked,
     choose::Chooser,
     failure,
     hits::{FirstFiles, MatchCollector},
-    look, not_regular, open, open_with, refused,
+    look, not_opened, not_regular, open, open_with, refused,
     walk::{FileVisitor, FoundFile, TreeWalk},
     watch::CallWatch,
 };
@@ -55,7 +55,8 @@ pub(crate) fn grep(channel: &Channel, request: &Grep, view: &View) -> Result<Fil
     let matcher = matcher(request)?;
     let watch = CallWatch::new(channel);
     let path = &request.path;
-    let root = open(CWD, checked(path)?, FLAGS).map_err(|e| refused("search", path, e))?;
+    let root = open(CWD, checked(path)?, FLAGS)
+        .map_err(|e| not_opened("search", path, e, NeededMode::Read))?;
     let stat = rustix::fs::fstat(&root).map_err(|e| refused("look at", path, e))?;
     look::show(&root, path, "search", view)?;
     let real = look::real(&root).unwrap_or_else(|| path.clone());

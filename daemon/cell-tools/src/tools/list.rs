@@ -2,9 +2,9 @@
 //! memory and with few descriptors. Names are bytes and stay so. Runs in the cell.
 
 use super::{
-    LONGEST_PATH, Stop, WalkDepth, about_no_process, checked,
+    LONGEST_PATH, NeededMode, Stop, WalkDepth, about_no_process, checked,
     choose::Chooser,
-    failure, look, open, open_with, refused,
+    failure, look, not_opened, open, open_with, refused,
     rules::{Kind, Rules, Scope, Sources},
     shown,
     smallest::{ItemKind, ListItem, ListedParts, MOST_HELD, MOST_SEEN, OVERHEAD, SmallestItems},
@@ -67,7 +67,7 @@ pub(crate) fn list(channel: &Channel, asked: &Listing<'_>, view: &View) -> Resul
             let message = format!("{} is not a directory: use read_file for a file", shown(path));
             failure(FileErrorKind::Invalid, Some(error), message)
         }
-        _ => refused("list", path, error),
+        _ => not_opened("list", path, error, NeededMode::Read),
     })?;
     let watch = CallWatch::new(channel);
     look::show(&root, path, "list", view)?;

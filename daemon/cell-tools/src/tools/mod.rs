@@ -35,7 +35,7 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
 };
 use rustix::{
-    fs::{FileType, OFlags, PROC_SUPER_MAGIC, ResolveFlags},
+    fs::{CWD, FileType, OFlags, PROC_SUPER_MAGIC, ResolveFlags},
     io::Errno,
 };
 use std::os::fd::{AsFd, OwnedFd};
@@ -163,8 +163,53 @@ fn not_regular(path: &Path, kind: FileType, hint: &str) -> FileError {
     failure(FileErrorKind::NotRegular, None, message)
 }
 
+/// The bits of a mode's digit that a tool needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NeededMode {
+    Read = 0o4,
+    ReadAndWrite = 0o6,
+}
+
+/// Returns the error for a file or directory that could not be opened. A mode that forbids it is
+/// told apart from the session's limits.
+fn not_opened(act: &str, path: &Path, errno: Errno, needed: NeededMode) -> FileError {
+    if errno != Errno::ACCESS || !is_forbidden_by_mode(path, needed) {
+        return refused(act, path, errno);
+    }
+    let message = format!(
+        "can not {act} {}: its mode does not let this session do that ({errno})",
+        shown(path)
+    );
+    failure(FileErrorKind::Unreadable, Some(errno), message)
+}
+
+/// Returns `true` if a path can be reached, but its own mode does not let this process use it. An
+/// access control list is not looked at.
+fn is_forbidden_by_mode(path: &Path, needed: NeededMode) -> bool {
+    let Ok(stat) = open(CWD, &path.0, OFlags::PATH).and_then(rustix::fs::fstat) else {
+        return false;
+    };
+    let group = rustix::process::Gid::from_raw(stat.st_gid);
+    let is_in_group = || {
+        group == rustix::process::getegid()
+            || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
+    };
+    let digit = if stat.st_uid == rustix::process::geteuid().as_raw() {
+        stat.st_mode >> 6
+    } else if is_in_group() {
+        stat.st_mode >> 3
+    } else {
+        stat.st_mode
+    };
+    let needed = needed as u32;
+    digit & needed != needed
+}
+
 /// Returns the error for a failed system call, with the likely reason.
 fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
+    // Landlock's refusal to make a name in another directory has this number. To a program it is a
+    // matter of rights, not of file systems.
+    let told = if errno == Errno::XDEV { Errno::ACCESS } else { errno };
     let (kind, why) = match errno {
         Errno::NOENT => (FileErrorKind::NotFound, "it does not exist"),
         Errno::NOTDIR => (FileErrorKind::NotFound, "a part of the path is not a directory"),
@@ -175,8 +220,7 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
         ),
         Errno::XDEV => (
             FileErrorKind::OutsidePolicy,
-            "the path leaves what this session may reach, or the profile includes only the file \
-             itself: file tools replace a file by a new one, which needs access to its directory",
+            "the session may not make a file in its directory, which file tools do to replace one",
         ),
         Errno::LOOP => (
             FileErrorKind::OutsidePolicy,
@@ -203,8 +247,8 @@ fn refused(act: &str, path: &Path, errno: Errno) -> FileError {
         Errno::NOSPC | Errno::DQUOT => (FileErrorKind::FileSystem, "there is no space left"),
         _ => (FileErrorKind::FileSystem, "the file system answered with an error"),
     };
-    let message = format!("can not {act} {}: {why} ({errno})", shown(path));
-    failure(kind, Some(errno), message)
+    let message = format!("can not {act} {}: {why} ({told})", shown(path));
+    failure(kind, Some(told), message)
 }
 
 /// Returns the error for a failed operation of the standard library.

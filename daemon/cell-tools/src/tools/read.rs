@@ -1,7 +1,10 @@
 //! The `read_file` tool: reads a regular file's bytes, all of them or some lines, in bounded
 //! memory. Runs in the cell.
 
-use super::{Stop, checked, failure, look, not_regular, notebook, open, refused, shown};
+use super::{
+    NeededMode, Stop, checked, failure, look, not_opened, not_regular, notebook, open, refused,
+    shown,
+};
 use palisade_channel::Channel;
 use palisade_plan::{
     Path,
@@ -50,7 +53,8 @@ pub(crate) fn read(
 fn open_regular(path: &Path) -> Result<(OwnedFd, Stat), FileError> {
     // Non-blocking: a FIFO opens at once, and is then refused.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = open(CWD, checked(path)?, flags).map_err(|e| refused("open", path, e))?;
+    let file = open(CWD, checked(path)?, flags)
+        .map_err(|e| not_opened("open", path, e, NeededMode::Read))?;
     let stat = rustix::fs::fstat(&file).map_err(|e| refused("look at", path, e))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, stat)),

@@ -28,6 +28,22 @@ pub(super) fn explained(task: &ChangeTask, error: CallError) -> CallError {
                 hint: "it was changed while the command ran; check it and make the call again",
             }
         }
+        (ChangeTask::Write { .. }, FileErrorKind::AlreadyExists) => {
+            CallError::Changing { failure, hint: "choose another name, or mode overwrite" }
+        }
+        (ChangeTask::Patch { .. }, FileErrorKind::AlreadyExists) => CallError::Changing {
+            failure,
+            hint: "change the file that exists with an update, or delete it in the same patch",
+        },
+        (ChangeTask::MakeDir { .. }, FileErrorKind::AlreadyExists) => CallError::Changing {
+            failure,
+            hint: "choose another name, or move what exists with move_file first",
+        },
+        (ChangeTask::Delete { .. }, FileErrorKind::Unreadable) => CallError::Changing {
+            failure,
+            hint: "make it readable first (bash: chmod u+r), or delete it with `permanent`, which \
+                   keeps nothing for undo",
+        },
         (ChangeTask::Move { .. }, FileErrorKind::AlreadyExists) => {
             CallError::Changing { failure, hint: "choose another name, or overwrite: true" }
         }

@@ -153,7 +153,9 @@ pub(super) fn open_old(
         Err(Errno::TXTBSY) => spot.open(OFlags::RDONLY),
         done => done,
     };
-    let old = old.map_err(|e| refused("write", path, e))?;
+    let old = old.map_err(|e| {
+        crate::tools::not_opened("write", path, e, crate::tools::NeededMode::ReadAndWrite)
+    })?;
     let stat = rustix::fs::fstat(&old).map_err(|e| refused("look at", path, e))?;
     if EntryMetadata::from(&stat) != *seen {
         return Err(changed(path));

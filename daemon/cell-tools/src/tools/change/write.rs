@@ -7,7 +7,7 @@ use super::{
     stage::{PlannedState, Stage, changed_twice},
     target::{self, FilePurpose, FinalLink, Readable, open_old, read_all, too_large},
 };
-use crate::tools::{Stop, failure, refused, refused_io, shown};
+use crate::tools::{NeededMode, Stop, failure, not_opened, refused, refused_io, shown};
 use palisade_edits::{Edit, EditError, EditedText, ReplaceCount};
 use palisade_plan::{
     Path,
@@ -67,7 +67,8 @@ pub(super) fn write(
         return Ok(place(stage, &spot, node, fresh, facts, EffectKind::Created)?);
     };
     if stage.keeps() && readable == Readable::No {
-        let error = refused("read, and so keep for undoing,", path, Errno::ACCESS);
+        let error =
+            not_opened("read, and so keep for undoing,", path, Errno::ACCESS, NeededMode::Read);
         return Err(error.into());
     }
     if readable == Readable::Yes {

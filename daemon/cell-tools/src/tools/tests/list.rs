@@ -146,7 +146,7 @@ fn a_directory_that_is_closed_is_listed_and_not_entered() {
     let (entries, total, more) = listed(broker.list(&broker.path(""), true, 0, ALL));
     assert_eq!((entries, total, more), (expected, 2, false));
     let error = failed(broker.list(&closed, false, 0, 1));
-    let expected = (FileErrorKind::OutsidePolicy, Errno::ACCESS.raw_os_error());
+    let expected = (FileErrorKind::Unreadable, Errno::ACCESS.raw_os_error());
     assert_eq!((error.kind, error.errno), expected);
     fs::set_permissions(closed.as_path(), fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -137,13 +137,13 @@ fn what_is_missing_is_not_found() {
 }
 
 #[test]
-fn what_the_mode_forbids_is_outside() {
+fn what_the_mode_forbids_is_told_from_what_is_outside() {
     let broker = Broker::new();
     let path = broker.path("secret");
     fs::write(path.as_path(), "secret").unwrap();
     fs::set_permissions(path.as_path(), fs::Permissions::from_mode(0o000)).unwrap();
     let error = broker.read(&path, Part::All, MOST).unwrap_err();
-    let expected = (FileErrorKind::OutsidePolicy, Errno::ACCESS.raw_os_error());
+    let expected = (FileErrorKind::Unreadable, Errno::ACCESS.raw_os_error());
     assert_eq!((error.kind, error.errno), expected);
     fs::set_permissions(path.as_path(), fs::Permissions::from_mode(0o400)).unwrap();
     assert_eq!(broker.read(&path, Part::All, MOST).unwrap().0, b"secret");
