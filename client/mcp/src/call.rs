@@ -8,6 +8,7 @@ use crate::{
     server::Shared,
     sessions::{Continuity, StartedCall},
     tickets::{CallKey, PendingCall},
+    tool_name,
 };
 use palisade_client::{CallResult, Claim, Error, ErrorCode, Event, Running, WAITING_FOR_APPROVAL};
 use rmcp::{
@@ -71,6 +72,7 @@ pub(crate) fn start(shared: &Arc<Shared>, call: NewCall) -> PendingCall {
             ToolOrigin::Server { server, tool } => {
                 let asked = Map::from_iter([("arguments".to_owned(), Value::Object(arguments))]);
                 // The session's own profile decides about it first.
+                let name = tool_name::of_tool(&server, &tool);
                 let finished = perform(&shared, &name, asked, caller, &told).await;
                 match permitted(&finished) {
                     Some(arguments) => {

@@ -1,12 +1,12 @@
 //! The tools that are offered: the built-in ones, known before any daemon is asked, and those of a
 //! daemon that has been asked.
 
-use crate::servers;
+use crate::{servers, tool_name};
 use palisade_client::{ModelTool, ToolHints, ToolSpec};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -80,9 +80,19 @@ impl Catalog {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
 
-    /// Replaces the tools of another server.
+    /// Replaces the tools of another server. No two of them have the same name.
     pub(crate) fn replace_server(&self, server: &str, tools: &[Value]) {
+        let mut taken = BTreeSet::new();
         let tools = tools.iter().filter_map(|tool| servers::offered(server, tool));
+        let tools = tools.filter_map(|(tool, mut model)| {
+            if !taken.insert(model.name.clone()) {
+                model.name = tool_name::told_apart(server, &tool);
+                if !taken.insert(model.name.clone()) {
+                    return None;
+                }
+            }
+            Some((tool, model))
+        });
         let is_offered = |(_, model): &(String, ModelTool)| {
             self.only.is_empty() || self.only.contains(&model.name)
         };
@@ -223,6 +233,29 @@ mod tests {
         let open = json!({"type": "object", "properties": {}});
         for schema in [own, open] {
             assert_eq!(ticket_name(&schema), "palisade_ticket", "{schema}");
+        }
+    }
+
+    #[test]
+    fn no_two_tools_of_a_server_have_one_name() {
+        let catalog = Catalog::new(&[]);
+        let long = "x".repeat(128);
+        let tools = ["a.b", "a/b", "a_b", long.as_str()]
+            .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+        catalog.replace_server("s", &tools);
+        let names = catalog.names();
+        let own: Vec<&String> = names.iter().filter(|name| name.starts_with("mcp_s_")).collect();
+        assert_eq!((own.len(), own.iter().collect::<BTreeSet<_>>().len()), (4, 4), "{own:?}");
+        assert!(own.iter().all(|name| name.len() <= 49), "{own:?}");
+        for name in own {
+            // Each leads to a tool of its own.
+            let ToolOrigin::Server { tool, .. } = &catalog.find(name).unwrap().origin else {
+                panic!("{name} is the daemon's");
+            };
+            let rule = tool_name::of_tool("s", tool);
+            assert!(
+                rule.starts_with(name.rsplit_once('-').map_or(name.as_str(), |(start, _)| start))
+            );
         }
     }
 

@@ -167,7 +167,7 @@ pub(crate) fn offered(server: &str, tool: &Value) -> Option<(String, ModelTool)>
     let hints =
         ToolHints { read_only: false, destructive: true, idempotent: false, open_world: true };
     let model = ModelTool {
-        name: tool_name::of_tool(server, &name),
+        name: tool_name::offered(server, &name),
         title: format!("{server}: {}", text("title").unwrap_or_else(|| name.clone())),
         description: text("description").unwrap_or_default(),
         schema,
