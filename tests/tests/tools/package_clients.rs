@@ -104,7 +104,7 @@ impl Packages {
 type Client = (&'static str, &'static str, &'static str, &'static str);
 
 /// The clients that need nothing but what Debian has.
-const CLIENTS: [Client; 12] = [
+const CLIENTS: [Client; 13] = [
     ("curl", "curl", "curl -sS --cacert authority.pem URL/x", "hello"),
     ("curl, no proxy", "curl", "curl -sS --cacert authority.pem --noproxy '*' URL/x", "hello"),
     (
@@ -166,6 +166,16 @@ const CLIENTS: [Client; 12] = [
         "42",
     ),
     (
+        "pip, whose configuration names another proxy",
+        "python3",
+        "rm -rf got; printf '[global]\\nproxy = http://127.0.0.1:9\\n' > pip.conf; \
+         PIP_CONFIG_FILE=$PWD/pip.conf PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) \
+         /usr/bin/python3 -m pip install -q --disable-pip-version-check --retries 0 --no-cache-dir \
+         --target got --cert authority.pem --index-url URL/raw/pip tiny && PYTHONPATH=got \
+         /usr/bin/python3 -c 'import tiny; print(tiny.answer)'",
+        "42",
+    ),
+    (
         "npm",
         "npm",
         "rm -rf js; mkdir js; cd js; echo '{}' > package.json; npm install --silent --fetch-retries 0 \
@@ -224,13 +234,19 @@ fn cargo_fetches_from_an_allowed_registry_and_from_no_other() {
         }
         let (what, expected) = (format!("{mode:?}: cargo"), "tiny-1.0.0.crate");
         packages.works_for_the_allowed_host_only(&what, FETCH, expected);
+        let other = "mkdir -p .cargo; printf '[http]\\nproxy = \"http://127.0.0.1:9\"\\n' > \
+                     .cargo/config.toml;";
+        let what = format!("{what}, whose configuration names another proxy");
+        packages.works_for_the_allowed_host_only(&what, &format!("{other} {FETCH}"), expected);
     }
 }
 
 #[test]
 fn git_clones_and_pushes_over_tls_to_an_allowed_host_and_to_no_other() {
     for mode in Mode::all() {
-        for proxy in ["", "-c http.proxy= "] {
+        // The last one's configuration names another proxy: the user's, and the repository's.
+        let other = "git config --global http.proxy http://127.0.0.1:9;";
+        for (proxy, set) in [("", ""), ("-c http.proxy= ", ""), ("", other)] {
             let repository = BareRepository::new();
             let authority = TestAuthority::default();
             let server = WebServer::start_tls(repository.directory(), authority.server(&NAMES));
@@ -245,9 +261,10 @@ fn git_clones_and_pushes_over_tls_to_an_allowed_host_and_to_no_other() {
             let url =
                 |host: &str| format!("https://user:own-password@{host}:{port}/git/project.git");
             let commit = format!(
-                "{git} clone -q {} work && git -C work -c user.name=a -c user.email=a@test commit -q \
+                "{set} {git} clone -q {} work && {} git -C work -c user.name=a -c user.email=a@test commit -q \
                  --allow-empty -m pushed && {git} -C work push -q origin main",
-                url("packages.test")
+                url("packages.test"),
+                set.replace("--global", "").replace("git config", "git -C work config"),
             );
             let done = sandbox.bash(&commit);
             assert!(done.success, "{mode:?}: {}\n{:?}", done.stderr, done.error);
