@@ -9,7 +9,7 @@ use palisade_tests::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-const NAMES: [&str; 2] = ["api.test", "other.test"];
+const NAMES: [&str; 3] = ["api.test", "other.test", "a.files.test"];
 
 /// The credential, as nothing inside may see it.
 const TOKEN: &str = "s3cret-0123456789-abcdef";
@@ -40,7 +40,7 @@ impl Furnished {
         let (port, other) = (server.port, plain.port);
         let net = format!(
             "mode = \"domains\"\n\
-             allow = [\"other.test:{other}\", \"127.0.0.1:{port}\", \"127.0.0.1:{other}\"]\n\
+             allow = [\"other.test:{other}\", \"*.files.test:{other}\", \"127.0.0.1:{port}\", \"127.0.0.1:{other}\"]\n\
              [[net.rule]]\nhost = \"api.test:{port}\"\ncredential = \"api\"\n{methods}\n"
         );
         let (profile, given) = (named_profile(&net), [("api", text, file_mode)]);
@@ -142,8 +142,24 @@ fn a_placeholder_that_is_sent_elsewhere_is_refused_with_an_alarm() {
             let why = "has the placeholder of credential \"api\", which is not for this place";
             assert!(told.contains(why), "{mode:?}: {line}: {told}");
         }
+        // In a name: by CONNECT, by SOCKS, and as a question for the session's name server.
+        let (by_name, port) = (format!("${VARIABLE}.files.test"), world.plain.port);
+        let named = |host: &str| {
+            [
+                format!("curl -sS -p http://{host}:{port}/x"),
+                format!("curl -sS --socks5-hostname 127.0.0.1:61080 http://{host}:{port}/x"),
+                format!("curl -sS --noproxy '*' http://{host}:{port}/x"),
+            ]
+        };
+        for line in named(&by_name) {
+            let told = run(&sandbox, &line);
+            assert!(!told.contains("hello"), "{mode:?}: {line}: {told}");
+        }
         assert_eq!((world.server.received(), world.plain.received()), before, "{mode:?}");
         assert!(world.server.requests().is_empty() && world.plain.requests().is_empty());
+        for line in named("a.files.test") {
+            assert_eq!(run(&sandbox, &line), "hello from /x\n", "{mode:?}: {line}");
+        }
         // Without the placeholder both hosts answer.
         assert_eq!(run(&sandbox, &format!("curl -sS {other}")), "hello from /x\n");
         assert_eq!(run(&sandbox, &format!("curl -sS {url}/x")), "hello from /x\n");
@@ -151,10 +167,16 @@ fn a_placeholder_that_is_sent_elsewhere_is_refused_with_an_alarm() {
         until("the room ends with its last session", || world.hosts.rooms().is_empty());
         let records = world.hosts.connections();
         let alarm = Some(ConnectionAlarm::CredentialPlaceholder);
-        let alarms: Vec<_> = records.iter().filter(|record| record.alarm == alarm).collect();
+        let is_named = |host: &str| host.starts_with("palisade-placeholder");
+        let alarms = records.iter().filter(|record| record.alarm == alarm);
+        let (names, alarms): (Vec<_>, Vec<_>) =
+            alarms.partition(|record| is_named(record.host.as_str()));
+        let ports: Vec<_> = names.iter().map(|record| record.port == world.plain.port).collect();
+        let tried = |is_connection| ports.iter().filter(|port| **port == is_connection).count();
+        assert!(tried(true) == 2 && tried(false) >= 1, "{mode:?}: {records:?}");
         let count: u64 = alarms.iter().map(|record| record.count.0).sum();
         assert_eq!(count, refused.len() as u64, "{mode:?}: {records:?}");
-        for record in alarms {
+        for record in alarms.into_iter().chain(names) {
             assert_eq!(record.verdict, ConnectionVerdict::Deny, "{record:?}");
             assert!(record.summary().starts_with("ALARM: "), "{record:?}");
         }
