@@ -14,6 +14,7 @@ pub mod steps;
 
 mod accounts;
 mod borrowed;
+mod certificates;
 mod descriptors;
 mod detach;
 mod enter;

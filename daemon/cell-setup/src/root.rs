@@ -4,6 +4,7 @@
 use crate::{
     accounts::Accounts,
     borrowed::{self, BorrowedIdentity},
+    certificates,
     failure::StepFailure,
     fixed,
     kernel::{self, Recursive},
@@ -13,9 +14,7 @@ use crate::{
 };
 use palisade_plan::{
     Access, Bind, DEVICES, Identity, MissingPath, NameServers, ProcView, RESOLV_CONF, Root, Tmpfs,
-    TreePlace,
-    authority::{Authority, HOST_CERTIFICATES, MAX_HOST_CERTIFICATES, TRUSTED_CERTIFICATES},
-    ceiling,
+    TreePlace, authority::TRUSTED_CERTIFICATES, ceiling,
 };
 use palisade_workspace::{MainRepository, OuterRepository};
 use rustix::{
@@ -24,7 +23,7 @@ use rustix::{
     mount::UnmountFlags,
 };
 use std::{
-    io::{Read as _, Write as _},
+    io::Write as _,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -86,7 +85,7 @@ pub(crate) fn make(
         pieces.extend(outer_repository::entries(outer)?);
     }
     if let Some(authority) = &root.authority {
-        let text = trusted(authority)?;
+        let text = certificates::trusted(authority)?;
         pieces.push((TRUSTED_CERTIFICATES.into(), RootEntry::Text(text)));
     }
     if root.name_servers == NameServers::Session {
@@ -112,6 +111,9 @@ pub(crate) fn make(
         place(new.as_fd(), path, piece, own)
             .map_err(StepFailure::kernel(format!("place {}", path.display())))?;
     }
+    if root.authority.is_some() {
+        certificates::cover(new.as_fd())?;
+    }
     make_dev(new.as_fd())?;
     pivot(&new)?;
     own_mounts::hide_keys()?;
@@ -119,25 +121,6 @@ pub(crate) fn make(
         mapping::check(&root.workspace.path)?;
     }
     Ok(targets)
-}
-
-/// Returns the certificates that the session's programs trust: the host's, and that of the session's
-/// own authority.
-fn trusted(authority: &Authority) -> Result<Vec<u8>, StepFailure> {
-    let mut text = Vec::new();
-    for path in HOST_CERTIFICATES {
-        let failed = StepFailure::kernel(format!("read {path}"));
-        let file = match std::fs::File::open(path) {
-            Ok(file) => file,
-            Err(error) if skipped(&error) => continue,
-            Err(error) => return Err(failed(error)),
-        };
-        file.take(MAX_HOST_CERTIFICATES).read_to_end(&mut text).map_err(failed)?;
-        break;
-    }
-    text.push(b'\n');
-    text.extend(authority.pem().into_bytes());
-    Ok(text)
 }
 
 /// Resolves every bind with the rights of the session's peer, so that nobody gets a path that they
@@ -208,7 +191,7 @@ fn mount_repository(
 
 /// Returns `true` if the error says that a path is missing, or out of reach for this identity. For
 /// the session that is the same.
-fn skipped(error: &std::io::Error) -> bool {
+pub(crate) fn skipped(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES))
 }
 

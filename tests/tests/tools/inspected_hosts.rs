@@ -91,8 +91,10 @@ fn requests_are_judged_by_method_and_path_before_the_host_hears_of_them() {
         let address = format!("--connect-to api.test:{port}:127.0.0.1:{port}");
         let direct = curl(&sandbox, &format!("{address} {url}/x"));
         assert_eq!(direct.exit_code, Some(35), "{mode:?}: {}", direct.stderr);
-        // A program that trusts only the host's own certificates: no connection, and no tunnel.
-        let own = "--cacert /etc/ssl/certs/ca-certificates.crt --capath /none";
+        // A program that trusts only certificates of its own: no connection, and no tunnel.
+        let bundle = fs::read("/etc/ssl/certs/ca-certificates.crt").unwrap();
+        fs::write(hosts.world.workspace().join("own.pem"), bundle).unwrap();
+        let own = "--cacert own.pem --capath /none";
         let pinned = curl(&sandbox, &format!("{own} {url}/x"));
         assert_eq!(pinned.exit_code, Some(60), "{mode:?}: {}", pinned.stderr);
         assert_eq!((server.requests().len(), server.received()), (0, before), "{mode:?}");
@@ -112,6 +114,36 @@ fn requests_are_judged_by_method_and_path_before_the_host_hears_of_them() {
             r.verdict == ConnectionVerdict::Deny && r.rule.as_str().contains("but not DELETE")
         };
         assert_eq!(records.iter().filter(denied).count(), 1, "{mode:?}: {records:?}");
+    }
+}
+
+#[test]
+fn programs_that_know_none_of_the_variables_trust_the_session_too() {
+    for mode in Mode::all() {
+        let methods = "[\"GET\"]";
+        let Inspected { server, hosts, .. } = Inspected::new(mode, Path::new("/none"), methods);
+        let (sandbox, url) = (hosts.open(), format!("https://api.test:{}/x", server.port));
+        for line in [
+            format!("wget -q -O- {url}"),
+            format!("wget -q -O- --no-proxy {url}"),
+            format!("env -i curl -sS {url}"),
+            format!("env -i curl -sS --proxy http://127.0.0.1:61080 {url}"),
+        ] {
+            let done = sandbox.bash(&line);
+            assert_eq!(done.stdout, "hello from /x\n", "{mode:?}: {line}: {}", done.stderr);
+            assert_eq!(server.requests().len(), 1, "{mode:?}: {line}");
+        }
+        let before = server.received();
+        let refused = sandbox.bash(&format!("wget -nv -O- --post-data a=b {url}"));
+        assert!(!refused.success && refused.stderr.contains("403"), "{mode:?}: {refused:?}");
+        assert_eq!((server.requests().len(), server.received()), (0, before), "{mode:?}");
+        let bundle = "/etc/ssl/certs/ca-certificates.crt";
+        let same = format!("cmp {bundle} /etc/palisade-certificates.pem && ! rm -f {bundle}");
+        drop(sandbox.ok(&format!("{same} && ! sh -c 'echo x >> {bundle}'")));
+        // Without a rule, the session has the host's own.
+        let plain = NamedHosts::new(mode, &NAMES, "mode = \"domains\"\nallow = [\"other.test\"]");
+        let length = plain.open().ok(&format!("wc -c < {bundle}"));
+        assert_eq!(length.trim(), fs::read(bundle).unwrap().len().to_string(), "{mode:?}");
     }
 }
 
