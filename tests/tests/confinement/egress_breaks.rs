@@ -329,6 +329,72 @@ fn redirects_and_names_carry_nothing_out() {
     }
 }
 
+#[test]
+fn with_an_empty_list_nothing_is_reached() {
+    for mode in Mode::all() {
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let port = server.port;
+        let name = format!("\"packages.test:{port}\", \"127.0.0.1:{port}\"");
+        for allow in ["", &name] {
+            // A profile must name something: a host for `web_fetch`, which is not open to programs.
+            let fetch = format!("\"other.test:{port}\"");
+            let net = format!("mode = \"domains\"\nallow = [{allow}]\nfetch = [{fetch}]\n");
+            let hosts = NamedHosts::new(mode, &NAMES, &net);
+            let sandbox = hosts.open();
+            for host in ["packages.test", "a.packages.test", "other.test"] {
+                let is_open = host == "packages.test" && !allow.is_empty();
+                for how in ["", "--noproxy '*'", "--socks5-hostname 127.0.0.1:61080", "-p"] {
+                    let before = server.connections();
+                    let line = format!("curl -sS {how} http://{host}:{port}/x");
+                    let done = sandbox.bash(&line);
+                    assert_eq!(
+                        done.stdout.contains("hello"),
+                        is_open,
+                        "{mode:?}: {line}: {done:?}"
+                    );
+                    let made = server.connections() - before;
+                    assert_eq!(made, u64::from(is_open), "{mode:?}: {allow}: {line}");
+                }
+            }
+        }
+    }
+}
+
+/// Sends the head of a request byte by byte, until the connection ends.
+const SLOW: &str = r#"
+import select, socket
+s = socket.create_connection(("127.0.0.1", 61080), 300)
+s.sendall(b"GET http://packages.test:PORT/slow HTTP/1.1\r\nX: ")
+print("open", flush=True)
+try:
+    while not select.select([s], [], [], 0.5)[0]: s.sendall(b"x")
+    while s.recv(100): pass
+except ConnectionError: pass
+print("closed")
+"#;
+
+#[test]
+fn a_head_that_never_ends_gives_up_its_place() {
+    for mode in Mode::all() {
+        let server = WebServer::start(Path::new("/nonexistent"));
+        let port = server.port;
+        let hosts = NamedHosts::with_profile(mode, &NAMES, &limited(port, 1));
+        let slow = SLOW.replace("PORT", &port.to_string());
+        fs::write(hosts.world.workspace().join("slow.py"), slow).unwrap();
+        let sandbox = hosts.open();
+        sandbox.wait(async {
+            let running = hold(&sandbox, "exec /usr/bin/python3 slow.py".to_owned()).await;
+            // It waits for the only place.
+            let fetch = format!("curl -sS http://packages.test:{port}/x");
+            let done = sandbox.session.bash(&fetch).await.unwrap();
+            assert_eq!(done.stdout, "hello from /x\n", "{mode:?}: {}", done.stderr);
+            let ended = running.result().await.unwrap();
+            assert!(ended.stdout.contains("closed"), "{mode:?}: {ended:?}");
+        });
+        assert_eq!(server.requests().len(), 1, "{mode:?}: nothing of the slow one");
+    }
+}
+
 /// Opens connections to the proxy in several processes: one half send nothing, the others a part of a
 /// request. `half_open.py PROCESSES EACH`.
 const HALF_OPEN: &str = r#"
