@@ -19,6 +19,7 @@ mod mcp;
 mod mode;
 mod named_hosts;
 mod place;
+mod public_network;
 mod random_work;
 mod recovery;
 mod room_service;
@@ -51,6 +52,7 @@ pub use named_hosts::{
     named_profile,
 };
 pub use place::Place;
+pub use public_network::PublicNetwork;
 pub use random_work::{FORGED_PACK, RandomStep, random_steps, random_tree};
 pub use recovery::{Disregarded, InitialState};
 pub use sandbox::Sandbox;

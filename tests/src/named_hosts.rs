@@ -2,7 +2,8 @@
 //! namespace of its own. The servers behind the names are the test's, on this host's loopback.
 
 use crate::{
-    Daemon, Mode, Sandbox, TestAuthority, World, binary, processes, room_service::RoomService,
+    Daemon, Mode, PublicNetwork, Sandbox, TestAuthority, World, binary, processes,
+    room_service::RoomService,
 };
 use palisade_audit::{Connection, ReadError, Reader, Record};
 use palisade_client::{Error, Open, Operator};
@@ -88,6 +89,16 @@ impl NamedHosts {
         Self::start(mode, names, profile, Some(authority), (&[], Some(credentials)))
     }
 
+    /// Starts a daemon with a profile of this text on a network with public addresses. Its names are those
+    /// of the network's name server.
+    #[must_use]
+    pub fn on_public_network(mode: Mode, profile: &str) -> (Self, PublicNetwork) {
+        let world = World::new(mode);
+        let network = PublicNetwork::new(&world);
+        let started = Self::start_in(world, Some(&network), &[], profile, None, (&[], None));
+        (started, network)
+    }
+
     /// Starts a daemon with arguments and credentials of the test, on a host that may trust one more
     /// authority.
     ///
@@ -102,15 +113,28 @@ impl NamedHosts {
         (arguments, credentials): (&[&str], Option<GivenCredentials<'_>>),
     ) -> Self {
         let world = World::new(mode);
+        Self::start_in(world, None, names, profile, authority, (arguments, credentials))
+    }
+
+    fn start_in(
+        world: World,
+        network: Option<&PublicNetwork>,
+        names: &[&str],
+        profile: &str,
+        authority: Option<&TestAuthority>,
+        (arguments, credentials): (&[&str], Option<GivenCredentials<'_>>),
+    ) -> Self {
+        let mode = world.mode;
         world.add_unasked(PROFILE, profile);
         let mut files = vec![(hosts_file(&world, names), Path::new("/etc/hosts"))];
         files.extend(authority.map(|authority| authority.certificates_file(&world)));
+        files.extend(network.map(PublicNetwork::resolver_file));
         let run = world.run();
         fs::create_dir(&run).expect("mkdir");
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("chmod");
         world.give(&run);
         let socket = run.join("agent.sock");
-        let mut command = among_files(&world, &files, "palisaded");
+        let mut command = among_files(&world, &files, network, "palisaded");
         command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
         command.arg("--socket").arg(&socket).args(arguments).stdin(Stdio::null());
         let mut service = None;
@@ -123,7 +147,7 @@ impl NamedHosts {
                     command.arg("--credentials").arg(credential_directory(&world));
                 }
                 (CredentialsFrom::Service, _) => {
-                    let mut room = among_files(&world, &files, "palisade-egress");
+                    let mut room = among_files(&world, &files, None, "palisade-egress");
                     room.env("CREDENTIALS_DIRECTORY", credential_directory(&world));
                     let path = run.join("egress.sock");
                     command.arg("--egress-socket").arg(&path).arg("--credentials").arg("/none");
@@ -253,27 +277,37 @@ pub fn hosts_file(world: &World, names: &[&str]) -> PathBuf {
 /// Returns a command that runs a program as the world's user, where `/etc/hosts` is another file.
 #[must_use]
 pub fn among_names(world: &World, hosts: &Path, name: &str) -> Command {
-    among_files(world, &[(hosts.to_owned(), Path::new("/etc/hosts"))], name)
+    among_files(world, &[(hosts.to_owned(), Path::new("/etc/hosts"))], None, name)
 }
 
-/// Returns a command that runs a program as the world's user, where some files are others.
-fn among_files(world: &World, files: &[(PathBuf, &Path)], name: &str) -> Command {
+/// Returns a command that runs a program as the world's user, where some files are others, and on another
+/// network if there is one.
+fn among_files(
+    world: &World,
+    files: &[(PathBuf, &Path)],
+    network: Option<&PublicNetwork>,
+    name: &str,
+) -> Command {
     let own = world.command(name);
     let (uid, program) = (world.mode.uid().to_string(), binary(name));
     let mut command = Command::new("unshare");
     let mounts = files.iter().flat_map(|(file, over)| [file.as_path(), over]);
     let line = "while [ \"$1\" != end ]; do mount --bind \"$1\" \"$2\" || exit 1; shift 2; done; \
-                shift; exec \"$@\"";
+                shift; [ \"$1\" = none ] || . \"$1/network.sh\"; shift; exec \"$@\"";
+    let own_network = network.map(|_| "--net");
+    let network = network.map_or(Path::new("none"), PublicNetwork::directory);
     if rustix::process::geteuid().is_root() {
+        command.args(own_network);
         command.args(["--mount", "--propagation", "private", "sh", "-c", line, "sh"]);
-        command.args(mounts).arg("end");
+        command.args(mounts).arg("end").arg(network);
         if world.mode == Mode::User {
             command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
         }
     } else {
         let gid = rustix::process::getegid().as_raw();
+        command.args(own_network);
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line, "sh"]);
-        command.args(mounts).arg("end");
+        command.args(mounts).arg("end").arg(network);
         command.args(["unshare", "--user", &format!("--map-user={uid}")]);
         command.arg(format!("--map-group={gid}"));
     }

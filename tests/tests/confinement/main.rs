@@ -3,6 +3,7 @@
 mod attributes;
 mod commands;
 mod egress_breaks;
+mod egress_lookups;
 mod egress_rooms;
 mod git_author;
 mod guarded;
