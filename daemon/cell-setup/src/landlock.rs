@@ -90,12 +90,13 @@ pub(crate) fn enforce(
         }
         Tcp::NotHandled | Tcp::Refused | Tcp::Connect(_) => tcp,
     };
-    let (ruleset, rules) = build(grants, abi, &tcp)?;
-    let ruleset = descriptor(ruleset)?;
-    let own = match layers {
-        None => None,
-        Some(layers) => Some(descriptor(reaching(build(grants, abi, &tcp)?.0, layers, abi)?)?),
-    };
+    let mut programs = create(abi, &tcp)?;
+    let mut own = layers.map(|_| create(abi, &tcp)).transpose()?;
+    let rules = add_rules([Some(&mut programs), own.as_mut()], grants, abi, &tcp)?;
+    if let (Some(own), Some(layers)) = (&mut own, layers) {
+        add_layers(own, layers, abi)?;
+    }
+    let (ruleset, own) = (descriptor(programs)?, own.map(descriptor).transpose()?);
     let apart = match own {
         // This process may reach more than its programs, so they need the full ruleset.
         Some(_) => None,
@@ -138,9 +139,9 @@ fn apart(abi: u32) -> Result<Option<OwnedFd>, StepFailure> {
     descriptor(ruleset).map(Some)
 }
 
-/// Builds the ruleset, and returns it with its number of rules. Only rights that this kernel knows
-/// are named, and the kernel must then handle each of them.
-fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32), StepFailure> {
+/// Creates a ruleset without rules. Only rights that this kernel knows are named, and the kernel must
+/// then handle each of them.
+fn create(abi: ABI, tcp: &Tcp) -> Result<RulesetCreated, StepFailure> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))
@@ -152,14 +153,26 @@ fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32),
     if !scopes.is_empty() {
         ruleset = ruleset.scope(scopes).map_err(fail)?;
     }
-    let mut created = ruleset.create().map_err(fail)?;
+    ruleset.create().map_err(fail)
+}
+
+/// Adds the same rules to each ruleset; returns their number. Each path is opened once.
+fn add_rules(
+    rulesets: [Option<&mut RulesetCreated>; 2],
+    grants: &[Grant],
+    abi: ABI,
+    tcp: &Tcp,
+) -> Result<u32, StepFailure> {
+    let mut rulesets: Vec<_> = rulesets.into_iter().flatten().collect();
     let mut rules = 0;
     let ports = match tcp {
         Tcp::NotHandled | Tcp::Refused => &[][..],
         Tcp::Connect(ports) => ports,
     };
     for port in ports {
-        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(fail)?;
+        for ruleset in &mut rulesets {
+            ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(fail)?;
+        }
         rules += 1;
     }
     let cover = Cover::of(grants);
@@ -174,27 +187,25 @@ fn build(grants: &[Grant], abi: ABI, tcp: &Tcp) -> Result<(RulesetCreated, u32),
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             allowed &= AccessFs::from_file(abi);
         }
-        created = created.add_rule(PathBeneath::new(fd, allowed)).map_err(fail)?;
+        for ruleset in &mut rulesets {
+            ruleset.add_rule(PathBeneath::new(&fd, allowed)).map_err(fail)?;
+        }
         rules += 1;
     }
-    Ok((created, rules))
+    Ok(rules)
 }
 
 /// Adds rules that let this process commit a transaction: read what the program wrote, and write
 /// the workspace.
-fn reaching(
-    ruleset: RulesetCreated,
-    layers: &Layers,
-    abi: ABI,
-) -> Result<RulesetCreated, StepFailure> {
+fn add_layers(ruleset: &mut RulesetCreated, layers: &Layers, abi: ABI) -> Result<(), StepFailure> {
     let (write, read) = (rights(Access::Write, abi), rights(Access::Read, abi));
-    layers
-        .roots()
-        .try_fold(ruleset, |set, layers| {
-            set.add_rule(PathBeneath::new(&layers.lower, write))
-                .and_then(|set| set.add_rule(PathBeneath::new(&layers.upper, read)))
-        })
-        .map_err(fail)
+    for layers in layers.roots() {
+        ruleset
+            .add_rule(PathBeneath::new(&layers.lower, write))
+            .and_then(|set| set.add_rule(PathBeneath::new(&layers.upper, read)))
+            .map_err(fail)?;
+    }
+    Ok(())
 }
 
 /// Returns `true` if the path exists and has no symbolic link in it.
