@@ -8,6 +8,7 @@ mod hostile_mutations;
 mod hostile_plans;
 mod hostile_requests;
 mod linger;
+mod log_export;
 mod metrics;
 mod one_call;
 mod peers;
