@@ -59,7 +59,8 @@ impl HostTrial {
             overlay = OverlayFacts::all(Found::No(NEEDS_PIDS.to_owned()));
         }
         layers.push((Layer::Pid, pid));
-        hindrance::explain(&mut layers, &mut overlay, privilege);
+        let Privilege { user_namespace, pid_namespaces, .. } = privilege;
+        hindrance::explain(&mut layers, &mut overlay, user_namespace, pid_namespaces);
         layers.push((Layer::Limits, cgroups.found()));
         layers.sort_by_key(|(layer, _)| *layer);
         let facts = Facts {

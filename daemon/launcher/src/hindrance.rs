@@ -1,7 +1,6 @@
 //! Finds out what prevents creating namespaces, as far as the kernel's settings show it. Runs in
 //! the launcher.
 
-use crate::privilege::Privilege;
 use palisade_plan::{Found, Layer, OverlayFacts};
 
 /// Kernel settings that forbid user namespaces: name, forbidding value, and remedy.
@@ -59,9 +58,10 @@ fn is_filtered(read: &dyn Fn(&str) -> Option<String>) -> bool {
 pub(crate) fn explain(
     layers: &mut [(Layer, Found)],
     overlay: &mut OverlayFacts,
-    privilege: &Privilege,
+    user_namespace: &Found,
+    pid_namespaces: &Found,
 ) {
-    if let Found::No(cause) = &privilege.user_namespace {
+    if let Found::No(cause) = user_namespace {
         for found in [&mut overlay.read, &mut overlay.write, &mut overlay.memory] {
             if let Found::No(why) = found {
                 *why = without_user_namespaces(cause);
@@ -71,10 +71,10 @@ pub(crate) fn explain(
     let is_filtered = is_filtered(&|file| std::fs::read_to_string(file).ok());
     for (layer, found) in layers {
         let (true, Found::No(why)) = (is_namespace(*layer), found) else { continue };
-        if let (Layer::Pid, Found::No(_)) = (*layer, &privilege.pid_namespaces) {
+        if let (Layer::Pid, Found::No(_)) = (*layer, pid_namespaces) {
             continue;
         }
-        match &privilege.user_namespace {
+        match user_namespace {
             Found::No(cause) => *why = without_user_namespaces(cause),
             Found::Yes(_) if is_filtered => {
                 let namespaces = "cgroup, ipc, mnt, net, pid, user and uts";
@@ -152,7 +152,8 @@ mod tests {
         let user_namespace = Found::No("forbidden".into());
         let mut overlay =
             OverlayFacts { read: Found::Yes("here".into()), ..OverlayFacts::all(no()) };
-        explain(&mut layers, &mut overlay, &Privilege::user(user_namespace));
+        let untried = Found::Yes("not tried".into());
+        explain(&mut layers, &mut overlay, &user_namespace, &untried);
         let details: Vec<&str> = layers.iter().map(|(_, found)| found.detail()).collect();
         let mount = "user namespaces are unavailable: forbidden";
         assert_eq!(details, [mount, "EPERM", "here"]);
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(overlays, ["here", mount, mount]);
         // Where user namespaces are there, an overlay is missing for a reason of its own.
         let mut overlay = OverlayFacts::all(no());
-        explain(&mut [], &mut overlay, &Privilege::user(Found::Yes("own".into())));
+        explain(&mut [], &mut overlay, &Found::Yes("own".into()), &untried);
         assert_eq!(overlay.write.detail(), "EPERM");
     }
 }

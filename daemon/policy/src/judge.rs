@@ -103,9 +103,7 @@ impl fmt::Display for AskReason {
         f.write_str(match self {
             Self::Rule(name) => name,
             Self::Mode(ask) => return write!(f, "ask = {:?}", ask_name(*ask)),
-            Self::Conflict => {
-                "transactions: conflicting changes need approval"
-            }
+            Self::Conflict => "transactions: conflicting changes need approval",
             Self::Plant => {
                 "transactions: files that a program outside the sandbox would run or obey need \
                  approval"

@@ -435,7 +435,7 @@ fn whoever_may_not_use_the_service_is_told_by_every_command_that_starts_a_daemon
     let socket = directory.join("agent.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     commands.world.give(&socket);
-    fs::set_permissions(&socket, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o000)).unwrap();
     for words in all {
         let told = told(words);
         assert_eq!(told.matches(notice).count(), 1, "{words:?}: {told}");

@@ -308,8 +308,8 @@ impl Judge<'_> {
     /// it any more.
     fn kept_by_git(&self, earlier: &EarlierEntry, is_deleted: bool) -> Option<Reason> {
         let GitEvidence::WorkingTree(tree) = &earlier.git else { return None };
-        let is_kept =
-            !has_more_than_bytes(earlier, is_deleted) && !(is_deleted && tree.stays_tracked);
+        let is_tracked_still = is_deleted && tree.stays_tracked;
+        let is_kept = !is_tracked_still && !has_more_than_bytes(earlier, is_deleted);
         tree.commit.clone().filter(|_| is_kept).map(Reason::Git)
     }
 

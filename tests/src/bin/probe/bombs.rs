@@ -5,7 +5,7 @@ use std::{
     hint::black_box,
     io::Write as _,
     net::{TcpListener, TcpStream, UdpSocket},
-    os::fd::{AsRawFd as _, FromRawFd as _},
+    os::fd::FromRawFd as _,
     time::Duration,
 };
 
@@ -48,21 +48,8 @@ fn udp_buffers(count: libc::c_long) -> std::io::Result<()> {
     let (piece, mut open) = (vec![0; 1 << 13], Vec::new());
     for _ in 0..count {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
-        let most: libc::c_int = 1 << 30;
-        // SAFETY: the value is an int that lives through the call. The kernel cuts it to what it allows.
-        check(
-            unsafe {
-                libc::setsockopt(
-                    socket.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    libc::SO_RCVBUF,
-                    (&raw const most).cast(),
-                    size_of::<libc::c_int>() as libc::socklen_t,
-                )
-            }
-            .into(),
-        )
-        .map_err(std::io::Error::from_raw_os_error)?;
+        // The kernel cuts it to what it allows.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 1 << 30)?;
         socket.set_nonblocking(true)?;
         let own = socket.local_addr()?;
         // What does not fit is dropped without an error.
