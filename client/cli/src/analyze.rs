@@ -34,8 +34,9 @@ Without COMMAND, JSON lines {\"cmd\": \"...\"} are read from standard input. For
 
 The judgement is based on the text alone (guard = \"text\"): what is not proven to only read needs
 approval. With guard = \"auto\", the default, a command that seems to only read runs with a read-only
-workspace. Every other command runs in a transaction and is judged by its effects; `guard` says which. Without --workspace, every file is
-assumed to exist, so that writing to it loses its contents.
+workspace. Every other command runs in a transaction and is judged by its effects; `guard` says
+which. Without --workspace, every file is assumed to exist, so that writing to it loses its
+contents.
 
 Examples:
   palisade analyze 'find . -name \"*.log\" | xargs rm'

@@ -34,8 +34,8 @@ names what still reaches the host unconfined.
 
 Each configuration says whether it was tried with the agent or taken from its documentation.
 
-Exit status: 0 success; 1 with --check, a setting is missing or the agent does not say that it can use
-the server; 2 invalid command line; 125 Palisade failed.
+Exit status: 0 success; 1 with --check, a setting is missing or the agent does not say that it can
+use the server; 2 invalid command line; 125 Palisade failed.
 
 Examples:
   palisade setup claude

@@ -179,6 +179,8 @@ pub(crate) async fn begin(
         Ok::<_, CallError>((channel, came, watched))
     };
     let (channel, came, watched) = tokio::select! {
+        // A program that has begun is killed, and its result says so.
+        biased;
         begun = begin => begun?,
         stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
     };

@@ -139,10 +139,12 @@ impl Transactions {
         };
         let scanned = scanned.as_deref();
         let taken = match ahead {
-            // If it died while it waited, another one may still work.
+            // If it failed when it was made, or died while it waited, another one may still work.
             Some((channels, hidden)) if hidden == generation(scanned) => {
                 match ready(channels).await {
-                    Err(RunnerError::Channel(_)) => ready(self.ask(scanned).await?).await,
+                    Err(RunnerError::Channel(_) | RunnerError::Step { .. }) => {
+                        ready(self.ask(scanned).await?).await
+                    }
                     ready => ready,
                 }
             }

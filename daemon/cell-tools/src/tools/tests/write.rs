@@ -308,16 +308,17 @@ fn no_magic_link_is_written_through() {
     let open = fs::OpenOptions::new().write(true).open(file.as_path()).unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&open);
     symlink(format!("/proc/self/fd/{fd}"), broker.path("link").as_path()).unwrap();
+    // A directory of /proc that is about a process is refused before anything in it.
     let magic = [
-        Path::from(format!("/proc/self/fd/{fd}")),
-        Path::from(format!("/dev/fd/{fd}")),
-        Path([b"/proc/self/root".as_slice(), &file.0].concat()),
-        broker.path("link"),
+        (Path::from(format!("/proc/self/fd/{fd}")), Errno::SRCH),
+        (Path::from(format!("/dev/fd/{fd}")), Errno::SRCH),
+        (Path([b"/proc/self/root".as_slice(), &file.0].concat()), Errno::LOOP),
+        (broker.path("link"), Errno::LOOP),
     ];
-    for path in magic {
+    for (path, errno) in magic {
         assert!(fs::OpenOptions::new().write(true).open(path.as_path()).is_ok(), "{path:?}");
         let error = failed(broker.write(&path, Overwrite, b"new"));
-        let expected = (FileErrorKind::OutsidePolicy, Errno::LOOP.raw_os_error());
+        let expected = (FileErrorKind::OutsidePolicy, errno.raw_os_error());
         assert_eq!(kind(&error), expected, "{path:?}");
     }
     assert_eq!(text(&file), "old");
