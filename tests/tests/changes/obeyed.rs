@@ -101,3 +101,58 @@ fn with_no_approver_nothing_that_git_or_a_link_leads_to_is_planted() {
 fn what_nothing_leads_to_needs_no_approval() {
     run_all(&HARMLESS, (false, true));
 }
+
+/// Calls of file tools, and a condition that is true outside if they took effect. No name in their
+/// paths tells what a link and git's configuration make of it.
+const BY_FILE_TOOLS: [(&str, &str, &str); 6] = [
+    (
+        "write_file",
+        r#"{"path": "scripts/post-merge", "content": "evil"}"#,
+        "test -e scripts/post-merge",
+    ),
+    ("write_file", r#"{"path": "plain/tasks.json", "content": "{}"}"#, "test -e plain/tasks.json"),
+    (
+        "write_file",
+        r#"{"path": "plain/new/deep.json", "content": "{}", "mode": "create"}"#,
+        "test -e plain/new",
+    ),
+    (
+        "edit",
+        r#"{"path": "plain/file", "old_string": "2", "new_string": "evil"}"#,
+        "grep -q evil plain/file",
+    ),
+    (
+        "apply_patch",
+        r#"{"patch": "*** Begin Patch\n*** Add File: scripts/post-merge\n+evil\n*** End Patch\n"}"#,
+        "test -e scripts/post-merge",
+    ),
+    (
+        "move_file",
+        r#"{"from": "shared.gitconfig", "to": "plain/tasks.json"}"#,
+        "test -e plain/tasks.json",
+    ),
+];
+
+#[test]
+fn file_tools_plant_nothing_that_git_or_a_link_leads_to() {
+    for mode in Mode::all() {
+        let mut desk = Desk::new(mode, &profile_with(&[]));
+        for (number, (tool, arguments, effect)) in BY_FILE_TOOLS.into_iter().enumerate() {
+            let directory = desk.world.outside().join(format!("case-{number}"));
+            outside(&desk.world, &desk.world.outside(), &format!("mkdir case-{number}"));
+            let setup =
+                "ln -s plain .vscode && git config core.hooksPath scripts && mkdir scripts other";
+            outside(&desk.world, &directory, &format!("{REPOSITORY} && {setup}"));
+            desk.move_to(&directory);
+            let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+            let result = desk.sandbox.call(tool, arguments);
+            let state = desk.world.state();
+            let took_effect = unconfined(&desk.world, &directory, &state, effect).status.success();
+            assert!(!took_effect && is_denied(&result), "{mode:?} {tool} {effect}: {result:?}");
+            // The control: where nothing leads.
+            let plain = serde_json::json!({"path": "other/new", "content": "{}"});
+            let result = desk.sandbox.call("write_file", plain);
+            assert!(result.success, "{mode:?}: {result:?}");
+        }
+    }
+}

@@ -38,7 +38,9 @@ pub(super) async fn gather(
             // What existed is appended to or replaced.
             let may_exist = *mode != WriteMode::Create;
             target.is_some_and(|target| {
-                may_exist && is_foreign(session, target) || may_be_plant(session, target)
+                let is_new = target.found.is_none();
+                // Links and git's configuration can lead programs outside to any new name.
+                is_new || may_exist && is_foreign(session, target) || may_be_plant(session, target)
             })
         }
         ChangeTask::Delete { path, .. } => {
