@@ -6,11 +6,12 @@ pub(crate) mod undo;
 
 use crate::{
     approve::asking::{self, Approvers},
+    disconnect::disconnect,
     exit,
     failure::Failure,
     options::SessionOptions,
     paint, print, receipt,
-    run::{configured, end, report},
+    run::{configured, report},
     stream::escape::Controls,
     stream::{self, Bytes, Progress},
 };
@@ -69,7 +70,7 @@ impl CallTool {
             Err(error) => Err(error.into()),
         };
         drop(asking);
-        end(&client, status).await
+        disconnect(&client, status).await
     }
 
     fn arguments(&self) -> Result<String, Failure> {

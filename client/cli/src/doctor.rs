@@ -3,14 +3,14 @@
 mod prove;
 
 use crate::{
+    disconnect::disconnect,
     failure::Failure,
     linger,
     operator::OperatorOptions,
-    paint::{self, Paint, Style, harmless},
+    paint::{self, Paint, Style, field, harmless},
     print,
     receipt::{self, Detail},
-    run,
-    status::{field, rooms},
+    status::rooms,
 };
 use clap::Args;
 use palisade_client::{Client, Error, ErrorCode, LayerStatus, Open, Receipt, Status, WireError};
@@ -81,7 +81,7 @@ impl Doctor {
             print::note(&format!("note: {notice}"));
         }
         let status = self.examine(&client, daemon).await;
-        run::end(&client, status).await
+        disconnect(&client, status).await
     }
 
     async fn examine(&self, client: &Client, daemon: Daemon) -> Result<u8, Failure> {

@@ -2,9 +2,10 @@
 
 use crate::{
     approve::asking,
+    disconnect::disconnect,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
-    print, run,
+    print,
 };
 use clap::Args;
 use palisade_client::{JobInfo, Jobs};
@@ -33,7 +34,7 @@ impl ShowJobs {
             Ok(jobs) => print::bytes(text(&jobs, paint::stdout()).as_bytes()).map(|()| 0),
             Err(error) => Err(error.into()),
         };
-        run::end(&client, shown).await
+        disconnect(&client, shown).await
     }
 }
 

@@ -5,7 +5,10 @@ mod directory;
 mod key;
 pub(crate) mod stop;
 
-use crate::{failure::Failure, paint::Paint, status};
+use crate::{
+    failure::Failure,
+    paint::{self, Paint},
+};
 use directory::Found;
 use palisade_client::{Client, Embedded};
 use palisade_options::duration;
@@ -105,7 +108,7 @@ pub(crate) async fn notice(paint: Paint) -> String {
                 "{count} left running by earlier commands, for those that follow; palisade stop \
                  ends them"
             );
-            status::field("lingering", &told, paint) + "\n"
+            paint::field("lingering", &told, paint) + "\n"
         }
     }
 }

@@ -8,6 +8,7 @@ mod call;
 mod commands;
 mod complete;
 mod completions;
+mod disconnect;
 mod doctor;
 mod exit;
 mod failure;

@@ -2,9 +2,10 @@
 
 use crate::{
     approve::asking,
+    disconnect::disconnect,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
-    print, run,
+    print,
 };
 use clap::Args;
 use palisade_client::{ConnectionInfo, Connections};
@@ -36,7 +37,7 @@ impl ShowConnections {
             Ok(listed) => print::bytes(text(&listed, paint::stdout()).as_bytes()).map(|()| 0),
             Err(error) => Err(error.into()),
         };
-        run::end(&client, shown).await
+        disconnect(&client, shown).await
     }
 }
 

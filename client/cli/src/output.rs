@@ -3,8 +3,9 @@
 use crate::{
     approve::asking,
     call::id::{self, CallSelector},
+    disconnect::disconnect,
     failure::Failure,
-    print, run,
+    print,
     stream::escape::{Controls, Escaper},
 };
 use clap::Args;
@@ -48,7 +49,7 @@ impl Output {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let client = asking::connect_to_read(&self.connection).await?;
         let status = self.page(&client).await;
-        run::end(&client, status).await
+        disconnect(&client, status).await
     }
 
     async fn page(&self, client: &Client) -> Result<u8, Failure> {

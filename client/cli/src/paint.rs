@@ -70,6 +70,11 @@ pub(crate) fn harmless(text: &str) -> String {
         .join(" ")
 }
 
+/// Formats a name and its value in columns.
+pub(crate) fn field(name: &str, value: &str, paint: Paint) -> String {
+    format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), harmless(value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,8 +22,8 @@ mod suggest;
 mod trial;
 
 pub(crate) use {
-    refusals::Enforcement,
-    rerun::{TRACED, Trace, trace},
+    remedy::Enforcement,
+    rerun::{Trace, trace},
 };
 
 use crate::failure::Failure;

@@ -6,6 +6,7 @@ mod repository;
 use crate::{
     approve::asking::{self, Approvers},
     call::follow_up,
+    disconnect::disconnect,
     exit,
     failure::Failure,
     options::{SessionOptions, TimeLimit},
@@ -15,9 +16,7 @@ use crate::{
     visible::visible,
 };
 use clap::Args;
-use palisade_client::{
-    Call, CallResult, ChangeSet, Client, Session, SessionLimits, arguments::Bash,
-};
+use palisade_client::{Call, CallResult, ChangeSet, Session, SessionLimits, arguments::Bash};
 use palisade_options::duration;
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, time::Duration};
 
@@ -132,7 +131,7 @@ impl Run {
             Err(error) => Err(error.into()),
         };
         drop(asking);
-        end(&client, status).await
+        disconnect(&client, status).await
     }
 
     async fn call(
@@ -256,14 +255,6 @@ pub(crate) fn report(result: &CallResult) -> Result<(), Failure> {
         .and_then(|value| serde_json::to_string_pretty(&value));
     let plan = format!("{}\n", plan.as_deref().unwrap_or(data.as_str()));
     print::output(plan.as_bytes(), Controls::Shown)
-}
-
-/// Ends the connection, and a private daemon with it, whatever the outcome of the call was.
-pub(crate) async fn end<T>(client: &Client, status: Result<T, Failure>) -> Result<T, Failure> {
-    let ended = client.shutdown().await;
-    let status = status?;
-    ended?;
-    Ok(status)
 }
 
 /// Parses variables: `NAME=VALUE` as given, `NAME` with the value from the caller's environment.

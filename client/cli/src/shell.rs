@@ -5,11 +5,12 @@ mod words;
 
 use crate::{
     approve::asking::{self, Approvers},
+    disconnect::disconnect,
     exit,
     failure::Failure,
     options::{LONGEST, SessionOptions},
     paint, receipt,
-    run::{configured, end},
+    run::configured,
     stream::{self, Bytes, escape::Controls},
 };
 use clap::Args;
@@ -83,7 +84,7 @@ impl Shell {
             Err(error) => Err(error.into()),
         };
         drop(asking);
-        end(&client, status).await
+        disconnect(&client, status).await
     }
 
     async fn call(

@@ -1,11 +1,12 @@
 //! `palisade status`: shows the daemon that answers, and this user's sessions with it.
 
 use crate::{
+    disconnect::disconnect,
     failure::Failure,
     linger,
     operator::sessions::size,
-    paint::{self, Paint, Style, harmless},
-    print, run,
+    paint::{self, Paint, field},
+    print,
 };
 use clap::Args;
 use palisade_client::Status;
@@ -44,7 +45,7 @@ impl ShowStatus {
             }
             Err(error) => Err(error.into()),
         };
-        run::end(&client, status).await
+        disconnect(&client, status).await
     }
 }
 
@@ -110,11 +111,6 @@ fn text(status: &Status, daemon: Daemon, paint: Paint) -> String {
     );
     lines.push(field("stored", &told, paint));
     lines.join("\n") + "\n"
-}
-
-/// Formats a name and its value in columns.
-pub(crate) fn field(name: &str, value: &str, paint: Paint) -> String {
-    format!("{} {}", paint.apply(Style::Strong, &format!("{name:<9}")), harmless(value))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod formats;
 
-use crate::{approve::asking, failure::Failure, paint, print, run};
+use crate::{approve::asking, disconnect::disconnect, failure::Failure, paint, print};
 use clap::{Args, ValueEnum};
 use palisade_client::fenced;
 use palisade_options::Connection;
@@ -55,7 +55,7 @@ impl Tools {
             Ok(tools) => self.print(&tools),
             Err(error) => Err(error.into()),
         };
-        run::end(&client, status).await
+        disconnect(&client, status).await
     }
 
     fn print(&self, tools: &[palisade_client::ToolSpec]) -> Result<u8, Failure> {

@@ -1,6 +1,6 @@
 //! `palisade audit archive`: compresses complete files of the log, and deletes them from it.
 
-use super::Directory;
+use super::log::Directory;
 use crate::{failure::Failure, paint::harmless, print};
 use clap::Args;
 use palisade_audit::{

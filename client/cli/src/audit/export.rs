@@ -1,6 +1,6 @@
 //! `palisade audit export`: writes the log for other programs, people and models.
 
-use super::{Directory, read};
+use super::log::{Directory, read};
 use crate::{failure::Failure, print};
 use clap::{Args, ValueEnum};
 use palisade_audit::{Filter, Markdown, Messages, Style, ocsf};

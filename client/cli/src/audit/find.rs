@@ -1,14 +1,16 @@
 //! Finds the call in the log that an argument names: the last one, or the one whose id has a
 //! prefix.
 
-use super::{Directory, read};
+use super::log::{Directory, read};
 use crate::{
     call::id::{self, CallSelector},
     failure::Failure,
-    profile::TRACED,
 };
 use palisade_audit::{Filter, Reader, Record};
 use std::collections::BTreeSet;
+
+/// The name of the profile under which `palisade why --trace` runs a call again.
+pub(crate) const TRACED: &str = "traced-call";
 
 /// Returns the full id of a call. A prefix that no call in the log has is returned as typed.
 pub(crate) fn find(directory: &Directory, wanted: &CallSelector) -> Result<String, Failure> {

@@ -1,7 +1,10 @@
 //! Finds the records of one call: in the log's directory, or from a running daemon, which sends a
 //! user those of their own calls and an operator those of all.
 
-use super::{Directory, find, read};
+use super::{
+    find::find,
+    log::{Directory, read},
+};
 use crate::{
     call::id::CallSelector,
     failure::Failure,

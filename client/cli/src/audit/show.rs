@@ -1,6 +1,9 @@
 //! `palisade audit show`: everything about one call.
 
-use super::{Directory, find, read};
+use super::{
+    find::find,
+    log::{Directory, read},
+};
 use crate::{
     call::id::{self, CallSelector},
     exit::TOOL,

@@ -1,6 +1,6 @@
 //! `palisade audit stats`: counts calls, decisions and results.
 
-use super::{Directory, read};
+use super::log::{Directory, read};
 use crate::{
     failure::Failure,
     paint::{self, Paint, Style, harmless},

@@ -1,6 +1,9 @@
 //! `palisade audit tail`: prints the last records, and follows new ones.
 
-use super::{Directory, describe, read};
+use super::{
+    describe,
+    log::{Directory, read},
+};
 use crate::{failure::Failure, paint, print};
 use clap::Args;
 use palisade_audit::{Filter, LocatedRecord, Reader};

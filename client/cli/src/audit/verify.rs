@@ -1,6 +1,6 @@
 //! `palisade audit verify`: checks whether anything is missing or changed.
 
-use super::Directory;
+use super::log::Directory;
 use crate::{
     exit::TOOL,
     failure::Failure,

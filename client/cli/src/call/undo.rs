@@ -4,12 +4,13 @@ use super::id::{self, CallSelector, short};
 use crate::{
     approve::asking::{self, Approvers},
     call::follow_up,
+    disconnect::disconnect,
     exit::{self, TOOL},
     failure::Failure,
     options::SessionOptions,
     paint::{self, Paint, Style, harmless},
     print, receipt,
-    run::{configured, end, report},
+    run::{configured, report},
     stream::{self, Bytes, escape::Controls},
 };
 use clap::Args;
@@ -79,7 +80,7 @@ impl Undo {
         let (client, asking) = asking::connect(&self.session.terms.connection).await?;
         let status = self.with(&client, here, &asking).await;
         drop(asking);
-        end(&client, status).await
+        disconnect(&client, status).await
     }
 
     async fn with(

@@ -6,12 +6,12 @@ use crate::{
         asking,
         own::{self, AutoApprover},
     },
+    disconnect::disconnect,
     failure::Failure,
     operator,
     paint::{self, Paint, Style, harmless},
     print,
     profile::{Directories, load},
-    run,
 };
 use palisade_client::{Client, Error, ErrorCode, Open, Operator, Receipt, Session};
 use palisade_options::connect::{self, DaemonChoice};
@@ -91,7 +91,7 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
     let wanted = if doctor.wanted.is_empty() {
         let client = asking::connect_to_read(&doctor.connection).await?;
         let status = client.status().await.map_err(Failure::from);
-        run::end(&client, status).await?.profiles
+        disconnect(&client, status).await?.profiles
     } else {
         doctor.wanted.clone()
     };
@@ -106,7 +106,7 @@ pub(super) async fn perform(doctor: &Doctor) -> Result<u8, Failure> {
         };
         let here = here(doctor, &profile);
         let proof = prove(&client, access, profile, here.as_ref()).await;
-        let proof = run::end(&client, proof).await?;
+        let proof = disconnect(&client, proof).await?;
         if !doctor.json {
             print::bytes(text(&proof, paint::stdout()).as_bytes())?;
         }

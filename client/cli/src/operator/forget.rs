@@ -1,9 +1,10 @@
 //! `palisade forget`: deletes what is stored for calls.
 
 use crate::{
+    disconnect::disconnect,
     failure::Failure,
     operator::{self, OperatorOptions},
-    print, run,
+    print,
 };
 use clap::{Args, ValueEnum};
 use palisade_client::{Forget, Forgotten};
@@ -72,7 +73,7 @@ impl ForgetCommand {
             Err(error) => Err(error.into()),
         };
         match private {
-            Some(client) => run::end(&client, status).await,
+            Some(client) => disconnect(&client, status).await,
             None => status,
         }
     }

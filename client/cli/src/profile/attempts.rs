@@ -3,8 +3,8 @@
 //! process, so nobody learns of a path that they could not look at themselves.
 
 use super::{
-    refusals::{Enforcement, RefusalContext, Refusals},
-    remedy::{self, PathState, WriteMethod},
+    refusals::{RefusalContext, Refusals},
+    remedy::{self, Enforcement, PathState, WriteMethod},
 };
 use palisade_audit::{CleanText, LayerDenial};
 use palisade_client::{CallResult, Denial};

@@ -5,15 +5,17 @@ use super::{
     Directories,
     attempts::{self, HostView, RecordedRun},
     draft, load,
-    refusals::{Enforcement, RefusalContext},
+    refusals::RefusalContext,
     remedy,
+    remedy::Enforcement,
 };
 use crate::{
     approve::own,
+    disconnect::disconnect,
     exit,
     failure::Failure,
     paint::{self, Style, harmless},
-    print, run,
+    print,
     stream::escape::Controls,
     stream::{self, Bytes},
 };
@@ -172,7 +174,7 @@ impl Learn {
         };
         let went = went.await;
         drop(approving);
-        run::end(&client, went).await
+        disconnect(&client, went).await
     }
 }
 

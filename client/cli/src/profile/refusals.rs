@@ -1,6 +1,6 @@
 //! Groups refusals of the audit log by the change that would allow them, for `suggest`.
 
-use super::remedy::{self, Answer, Remedy};
+use super::remedy::{self, Answer, Enforcement, Remedy};
 use palisade_audit::{CleanText, LayerDenial};
 use palisade_policy::{ProfileSet, Scene};
 use serde::Serialize;
@@ -16,18 +16,6 @@ pub(super) struct ProfileChange {
     layer: String,
     /// The keys to change: one more entry for a list, or a value.
     pub(super) changes: Vec<(&'static str, String)>,
-}
-
-/// The enforcement of a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Enforcement {
-    /// The access was refused.
-    Refused,
-    /// The profile is only observed: the access would have been refused.
-    WouldBe,
-    /// The target exists on the host, and the profile leaves it out of the session.
-    LeftOut,
 }
 
 /// The accesses that a change would have allowed.

@@ -2,12 +2,24 @@
 //! profile can not name a file that does not exist yet, or that a tool replaces by a new file. Then
 //! its directory is suggested.
 
-use super::refusals::Enforcement;
 use palisade_audit::LayerDenial;
 use palisade_policy::{
     Act, Change, Decision, Explanation, Profile, Scene, TargetOwner, explain, explain_bind, on_host,
 };
+use serde::Serialize;
 use std::{fs, io, path::Path};
+
+/// The enforcement of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Enforcement {
+    /// The access was refused.
+    Refused,
+    /// The profile is only observed: the access would have been refused.
+    WouldBe,
+    /// The target exists on the host, and the profile leaves it out of the session.
+    LeftOut,
+}
 
 /// The state of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

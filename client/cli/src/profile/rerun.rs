@@ -12,10 +12,10 @@ use super::{
     remedy,
 };
 use crate::{
-    audit::{Directory, RecordsOfCall, records},
+    audit::{Directory, RecordsOfCall, TRACED, records},
     call::id::CallSelector,
+    disconnect::disconnect,
     failure::Failure,
-    run,
 };
 use palisade_audit::{Call, Record, SessionOpen};
 use palisade_client::{CallResult, Embedded, Guard, Open, arguments::Bash};
@@ -31,9 +31,6 @@ use std::{
 
 /// The time that the call may take when it runs again.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
-
-/// The name of the profile that the session of the second run has.
-pub(crate) const TRACED: &str = "traced-call";
 
 /// A call of the log, with everything that is needed to make it again.
 #[derive(Debug)]
@@ -206,7 +203,7 @@ impl RecordedCall {
             Ok(call.await?)
         };
         let went = went.await;
-        run::end(&client, went).await
+        disconnect(&client, went).await
     }
 }
 

@@ -5,7 +5,8 @@ use super::{
     Directories, draft,
     history::{HistoryRecord, history},
     load,
-    refusals::{Enforcement, RefusalContext, Refusals, Suggestion},
+    refusals::{RefusalContext, Refusals, Suggestion},
+    remedy::Enforcement,
     replay, rerun,
 };
 use crate::{

@@ -6,9 +6,10 @@ use super::{
 };
 use crate::{
     approve::own,
+    disconnect::disconnect,
     failure::Failure,
     paint::{self, Paint, Style, harmless},
-    print, run,
+    print,
 };
 use clap::Args;
 use palisade_client::{Client, Embedded, Open};
@@ -86,7 +87,7 @@ impl TestProfiles {
             let (client, approving) = own::start(private, name).await?;
             let tried = attempt(&client, opened, profile.as_written()).await;
             drop(approving);
-            status = status.max(run::end(&client, tried).await?);
+            status = status.max(disconnect(&client, tried).await?);
         }
         Ok(status)
     }
