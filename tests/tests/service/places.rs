@@ -1,11 +1,13 @@
 //! The first minute wherever a person clones: programs, workspace, configuration, profiles, sockets and
 //! state in each kind of place, by root and by an ordinary user. The README's table is made here.
 
-use palisade_tests::{Mode, ORDINARY, Place, binary, profile_never_asking, text};
-use serde_json::Value;
+use palisade_tests::{
+    Mode, ORDINARY, Place, WebServer, binary, named_profile, profile_never_asking, text,
+};
+use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink},
         net::UnixStream,
@@ -17,8 +19,15 @@ use std::{
 
 const README: &str = include_str!("../../../README.md");
 
-const PROGRAMS: [&str; 5] =
-    ["palisade", "palisaded", "palisade-launcher", "palisade-cell", "palisade-analyst"];
+const PROGRAMS: [&str; 7] = [
+    "palisade",
+    "palisaded",
+    "palisade-launcher",
+    "palisade-cell",
+    "palisade-analyst",
+    "palisade-egress",
+    "palisade-mcp",
+];
 
 /// The kinds of places, as the table names them.
 const KINDS: [(&str, Kind); 8] = [
@@ -169,10 +178,15 @@ impl Spot {
         command
     }
 
-    fn palisade(&self, arguments: &[&str]) -> Output {
+    /// The command line tool with these arguments.
+    fn tool(&self, arguments: &[&str]) -> Command {
         let program = self.target.join("debug/palisade");
         let argv: Vec<_> = [program.to_str().unwrap()].iter().chain(arguments).copied().collect();
-        self.command(&self.top, &argv).output().unwrap()
+        self.command(&self.top, &argv)
+    }
+
+    fn palisade(&self, arguments: &[&str]) -> Output {
+        self.tool(arguments).output().unwrap()
     }
 }
 
@@ -250,7 +264,9 @@ impl Drop for Daemon {
 /// A daemon with everything of its own there: calls, what it keeps, a reload, its end.
 fn service(spot: &Spot) {
     let top = spot.top.to_str().unwrap();
+    let server = WebServer::start(Path::new("/nonexistent"));
     spot.write("profiles/first.toml", &profile_never_asking());
+    spot.write("profiles/named.toml", &profile_by_name(server.port));
     let configuration = format!(
         "profiles = [{:?}]\nstate = {:?}\nsocket = {:?}\n",
         format!("{top}/profiles"),
@@ -292,6 +308,18 @@ fn service(spot: &Spot) {
     in_work("first", &["call", "write_file", "--args", arguments]);
     // A record of each.
     assert_eq!(fs::read_dir(spot.top.join("state/undo")).unwrap().count(), 2);
+    // The rooms of a network by name: what is allowed is reached, and nothing else.
+    let port = server.port;
+    // By the proxy: without it, 127.0.0.1 is the session's own.
+    let fetch = |host: &str| format!("curl -sS --noproxy '' http://{host}:{port}/{host}");
+    let reached = in_work("named", &["run", "--", &fetch("127.0.0.1")]);
+    assert_eq!(reached, "hello from /127.0.0.1\n");
+    assert_eq!(server.requests().len(), 1);
+    let refused = in_work("named", &["run", "--", &fetch("127.0.0.2")]);
+    assert!(refused.contains("127.0.0.2") && !refused.contains("hello"), "{refused}");
+    assert_eq!(server.requests(), Vec::<String>::new());
+    let options = ["mcp", "--socket", &sockets[0], "--workspace", &work, "--profile", "first"];
+    model_context_protocol(spot.tool(&options));
     // The daemon reads the profiles again from where they were.
     spot.write("profiles/second.toml", &profile_never_asking());
     signal(&daemon, rustix::process::Signal::HUP);
@@ -309,6 +337,40 @@ fn service(spot: &Spot) {
     let log = format!("{top}/state/audit");
     let verified = spot.palisade(&["audit", "verify", "--dir", &log]);
     assert!(text(&verified.stdout).starts_with("c0000: good, "), "{}", text(&verified.stderr));
+}
+
+/// A profile that asks for nothing and whose network is by name: a port of this host's.
+fn profile_by_name(port: u16) -> String {
+    let net = format!("mode = \"domains\"\nallow = [\"127.0.0.1:{port}\"]");
+    named_profile(&net).replace("ask = \"destructive\"", "ask = \"never\"")
+}
+
+/// A server of the Model Context Protocol says who it is, and reads a file by its tool.
+fn model_context_protocol(mut server: Command) {
+    let (input, output) = (Stdio::piped(), Stdio::piped());
+    let mut server = server.stdin(input).stdout(output).stderr(Stdio::inherit()).spawn().unwrap();
+    let client = json!({"name": "test", "version": "0"});
+    let version = "2025-11-25";
+    let hello = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+    let call = json!({"name": "bash", "arguments": {"command": "cat file"}});
+    let mut requests = server.stdin.take().unwrap();
+    let answers = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut answers = answers.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    let mut ask = |id: u64, method: &str, params: &Value| {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(requests, "{request}").unwrap();
+        answers.find(|answer| answer["id"] == id).expect("the server has ended")["result"].take()
+    };
+    let initialized = ask(1, "initialize", &hello);
+    assert_eq!(initialized["protocolVersion"], version, "{initialized}");
+    assert_eq!(initialized["serverInfo"]["name"], "palisade", "{initialized}");
+    let called = ask(2, "tools/call", &call);
+    assert!(
+        called["content"][0]["text"].as_str().is_some_and(|it| it.contains("changed")),
+        "{called}"
+    );
+    drop(requests);
+    assert!(server.wait().unwrap().success());
 }
 
 /// The daemon itself: what it was started by has become it.
