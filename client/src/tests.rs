@@ -374,7 +374,7 @@ async fn a_text_that_the_result_cuts_is_read_whole() {
     assert_eq!(read.await.unwrap().unwrap(), "hello");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unread_stream_waits_without_end_when_nobody_else_waits() {
     let (session, mut fake) = opened(Patience { queue: 1, wait: Duration::from_millis(1) }).await;
     let mut running = session.bash("yes").stream().start().await.unwrap();
@@ -386,7 +386,8 @@ async fn an_unread_stream_waits_without_end_when_nobody_else_waits() {
         fake.result(id, "").await;
         fake
     });
-    // Many times the patience: only this reader is slow, so nothing is lost.
+    // Many times the patience, of a clock that moves only while everything waits: only this reader
+    // is slow, so nothing is lost.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut seen = Vec::new();
     while let Some(event) = running.next().await {

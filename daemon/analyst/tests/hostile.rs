@@ -127,8 +127,14 @@ fn a_busy_machine_costs_no_answer() {
     let before = analyst.process_id().unwrap();
     let pid = rustix::process::Pid::from_raw(before.cast_signed()).unwrap();
     stop(pid);
-    // The process is stopped for several times its processor time limit, but uses none of it.
+    // The process is stopped for several times its processor time limit, but uses none of it. That
+    // time begins when the request was sent and its sender sleeps until the answer.
+    let sender = rustix::thread::gettid();
     let later = std::thread::spawn(move || {
+        let status = format!("/proc/self/task/{sender}/status");
+        while !fs::read_to_string(&status).unwrap().contains("State:\tS") {
+            std::thread::yield_now();
+        }
         std::thread::sleep(WORK * 4);
         rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     });

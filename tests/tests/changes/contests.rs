@@ -3,7 +3,7 @@
 
 use palisade_client::{Answer, Event, JobStatus, Question, Review};
 use palisade_protocol::{ErrorCode, RawPath};
-use palisade_tests::{Desk, Dice, Mode, data, effort, profile_with, tree};
+use palisade_tests::{Desk, Dice, Mode, data, effort, processes, profile_with, rooms::until, tree};
 use serde_json::json;
 use std::{
     collections::HashMap,
@@ -108,6 +108,14 @@ fn an_approval_is_not_of_what_comes_after_it_was_shown() {
     }
 }
 
+/// Returns `true` if a transaction has been made for a call to come: its shell waits.
+fn has_next_transaction(desk: &Desk) -> bool {
+    let all = processes::tree(desk.daemon.child.id().cast_signed());
+    let made: Vec<i32> =
+        all.iter().filter(|it| it.name.ends_with(" once")).map(|it| it.pid).collect();
+    all.iter().any(|process| process.is_spare() && made.contains(&process.parent))
+}
+
 /// A session's next transaction is made while the one before runs. It must not show what was there
 /// by then.
 #[test]
@@ -134,9 +142,8 @@ for top, dirs, files in sorted(os.walk(\".\")):
             }),
         ];
         for (what, act) in acts {
-            // The next one is made by then.
             assert_eq!(desk.sandbox.ok("python3 -c 'print(1)'"), "1\n");
-            std::thread::sleep(Duration::from_millis(50));
+            until("the next transaction waits", || has_next_transaction(&desk));
             act();
             let mut expected: Vec<String> = tree(&workspace);
             expected.retain(|line| !line.starts_with("probe"));

@@ -234,7 +234,7 @@ fn no_deadline_comes_early_or_late() {
             assert!(clocked.end(remembered).success, "{mode:?} {by}");
             let waiting = clocked.delete("asked");
             let question = clocked.question();
-            let line = "sleep 1; echo on";
+            let line = "until ls | grep -qx go; do sleep 0.02; done; echo on";
             let (long, short) = (clocked.beside("asking"), clocked.beside("asking"));
             let job = json!({"command": "sleep 600", "background": true});
             assert!(long.done("bash", job).success);
@@ -243,6 +243,7 @@ fn no_deadline_comes_early_or_late() {
             let call = short.session.bash("sleep 600").timeout(Duration::from_millis(900));
             let timed = short.wait(call.start()).unwrap();
             clocked.set(by);
+            clocked.file("go", "");
             // Nobody is early.
             assert_eq!(long.wait(running.result()).unwrap().stdout, "on\n", "{mode:?} {by}");
             let pending = clocked.sandbox.wait(clocked.operator.pending()).unwrap();

@@ -440,9 +440,10 @@ fn a_reload_is_for_whom_it_names() {
             raw.reply().1
         };
         let welcome = |peer: &Peer| matches!(ask(peer), Reply::Welcome(_));
+        let line = "until ls | grep -qx go; do sleep 0.02; done; echo on";
         let running = sandboxes
             .each_ref()
-            .map(|sandbox| sandbox.wait(sandbox.session.bash("sleep 1; echo on").start()).unwrap());
+            .map(|sandbox| sandbox.wait(sandbox.session.bash(line).start()).unwrap());
         let only = format!("[roles]\nconnect = [\"uid:{}\"]\n", house.one.uid);
         house.world.configure(&only);
         house.daemon.signal(Signal::HUP);
@@ -455,6 +456,9 @@ fn a_reload_is_for_whom_it_names() {
         // An invalid configuration opens nothing.
         house.world.configure("[roles]\nconnect = []\nconect = [\"uid:0\"]\n");
         house.daemon.signal(Signal::HUP);
+        for peer in [&house.one, &house.two] {
+            fs::write(peer.place.workspace().join("go"), "").unwrap();
+        }
         for (sandbox, running) in sandboxes.iter().zip(running) {
             assert_eq!(sandbox.wait(running.result()).unwrap().stdout, "on\n", "{mode:?}");
         }

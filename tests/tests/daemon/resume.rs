@@ -3,7 +3,7 @@
 
 use palisade_protocol::{
     CallOptions, CallResult, ErrorCode, Open, OpenOptions, Opened, RawPath, Reply, Request,
-    RequestId, Resume, Resumed, SessionId, limits::MAX_GRACE_MS, wire::Dialect,
+    RequestId, Resume, Resumed, SessionId, SessionStatus, limits::MAX_GRACE_MS, wire::Dialect,
 };
 use palisade_tests::{
     Daemon, Mode, ORDINARY, UNASKED, World, data, processes, profile_with,
@@ -55,10 +55,14 @@ fn next(raw: &mut Raw) -> (RequestId, CallResult) {
     }
 }
 
-fn sessions(daemon: &Daemon, world: &World) -> Vec<SessionId> {
+fn status(daemon: &Daemon, world: &World) -> Vec<SessionStatus> {
     let mut raw = Raw::greeted(daemon.connect(world.mode), Dialect::Frames);
     let Reply::Status(status) = raw.ask(Request::Status) else { panic!("no status") };
-    status.sessions.into_iter().map(|session| session.session).collect()
+    status.sessions
+}
+
+fn sessions(daemon: &Daemon, world: &World) -> Vec<SessionId> {
+    status(daemon, world).into_iter().map(|session| session.session).collect()
 }
 
 fn bash(command: &str) -> Request {
@@ -88,13 +92,13 @@ fn nothing_is_lost_within_the_grace_time() {
             drop(raw);
             // One call ends while nobody is there.
             fs::write(world.workspace().join("early"), "").unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            let in_flight = || status(&daemon, &world).iter().map(|it| it.in_flight).sum::<u32>();
+            until("the early call has ended", || in_flight() == 1);
             let (mut raw, told) = resumed(&daemon, &world, dialect, resume(&session, &[]));
             assert_eq!(told.session, session.session);
             assert_eq!(told.receipt, session.receipt);
-            let mut all = [told.running.clone(), told.finished.clone()].concat();
-            all.sort_unstable();
-            assert!(all.contains(&early) && told.running.contains(&late), "{told:?}");
+            assert!(told.finished.contains(&early), "{told:?}");
+            assert_eq!(told.running, [late]);
             fs::write(world.workspace().join("late"), "").unwrap();
             let (mut heard, mut outputs) = (Vec::new(), Vec::new());
             while !(heard.contains(&early) && heard.contains(&late)) {
