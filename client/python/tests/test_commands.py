@@ -5,6 +5,8 @@ import gc
 import math
 import os
 import unittest
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import place
 
@@ -159,6 +161,33 @@ class Commands(place.Test):
             with self.assertRaises(asyncio.TimeoutError):
                 await asyncio.wait_for(call, 0.1)
             self.assertTrue((await call).cancelled)
+
+    async def test_cancelling_at_any_moment_leaves_nothing(self) -> None:
+        async with self.opening() as session:
+            ours = place.number()
+            self.assertEqual((await session.exec("echo on")).stdout, b"on\n")
+            before = place.descriptors(), asyncio.all_tasks()
+            bulk = b"x" * 300_000
+            ways: list[Callable[[], Coroutine[Any, Any, Any]]] = [
+                lambda: session.exec(["sleep", ours], timeout=LONG),
+                lambda: session.exec(f"cat >/dev/null; sleep {ours}", input=bulk, timeout=LONG),
+                lambda: session.write("file", bulk),
+            ]
+            for way in ways:
+                # More turns of the event loop than a call needs to begin.
+                for turns in range(24):
+                    task = asyncio.create_task(way())
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                    # As a cancel scope of anyio does: in each turn, until the task has ended.
+                    while not task.done():
+                        task.cancel()
+                        await asyncio.sleep(0)
+                    self.assertTrue(task.cancelled() or task.exception() is None, turns)
+            await place.settled(lambda: not place.running(ours))
+            await place.settled(lambda: asyncio.all_tasks() == before[1])
+            self.assertEqual(place.descriptors(), before[0])
+            self.assertEqual((await session.exec("echo on")).stdout, b"on\n")
 
     async def test_leaving_a_stream_early_ends_the_tree(self) -> None:
         async with self.opening() as session:
