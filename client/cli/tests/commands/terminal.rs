@@ -7,7 +7,7 @@ use palisade_protocol::{
     Stream, Until, WireError,
 };
 use std::{
-    os::unix::net::UnixListener,
+    os::unix::{fs::symlink, net::UnixListener},
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
@@ -23,6 +23,8 @@ impl Screen {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join("operator.sock")).unwrap();
+        // The shell is told no path of the checkout: it may have spaces.
+        symlink(env!("CARGO_BIN_EXE_palisade"), directory.path().join("palisade")).unwrap();
         let screen = Self { directory, listener };
         let size = ["-x", "100", "-y", "60"];
         screen.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &size[..], &["sh"]].concat());
@@ -61,9 +63,8 @@ impl Screen {
 
     /// Starts `palisade approve` and accepts its connection.
     fn approver(&self, environment: &str) -> Daemon {
-        let program = env!("CARGO_BIN_EXE_palisade");
         let socket = self.path("operator.sock");
-        let command = format!("exec {program} approve --operator-socket {}", socket.display());
+        let command = format!("exec ./palisade approve --operator-socket {}", socket.display());
         self.line(&format!("{environment} sh -c 'echo $$ > pid; {command}'; echo sta''tus=$?"));
         let mut daemon = Daemon::accept(&self.listener);
         let register = daemon.registered();
@@ -288,11 +289,10 @@ impl Own {
         let screen = Screen::new();
         let agents = UnixListener::bind(screen.path("agent.sock")).unwrap();
         std::fs::write(screen.path("daemon"), include_str!("bridge.py")).unwrap();
-        let program = env!("CARGO_BIN_EXE_palisade");
         screen.line("chmod +x daemon; unset PALISADE_SOCKET; echo do''ne");
         screen.shows("done");
         let variables = "XDG_RUNTIME_DIR= PALISADE_DAEMON=$PWD/daemon";
-        let command = format!("{variables} {program} run {before} -- 'rm -r build' {after}");
+        let command = format!("{variables} ./palisade run {before} -- 'rm -r build' {after}");
         screen.line(&format!("{command}; echo sta''tus=$?"));
         let mut agent = Daemon::accept(&agents);
         let mut operator = Daemon::accept(&screen.listener);
