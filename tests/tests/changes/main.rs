@@ -6,6 +6,7 @@ mod contests;
 mod cuts;
 mod destruction;
 mod everyday;
+mod guards;
 mod interrupted;
 mod job_commits;
 mod lines;
