@@ -75,3 +75,22 @@ fn every_test_file_that_a_page_names_exists() {
     }
     assert!(named > 20, "control: {named}");
 }
+
+#[test]
+fn the_way_of_a_bash_call_is_in_the_files_that_the_architecture_names() {
+    let architecture = page("docs/architecture.md");
+    let way = section(&architecture, "`bash` followed from socket to reply");
+    let mut named = 0;
+    for row in way.lines().filter(|line| line.contains("](../")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let path = cells[2].split('`').nth(1).unwrap();
+        assert_eq!(cells[2], format!("[`{path}`](../{path})"));
+        let source = page(path);
+        for function in cells[3].split('`').skip(1).step_by(2) {
+            let is_there = source.contains(&format!("fn {function}("));
+            assert!(is_there, "{path} has no function {function}");
+            named += 1;
+        }
+    }
+    assert!(named > 25, "control: {named}");
+}
