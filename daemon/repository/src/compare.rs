@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Prefixes of references that people name.
 const BRANCHES: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
 
-/// What changed in the files of the object database.
+/// The changes of the files in the object database, as far as the caller knows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectChanges<'a> {
     /// Files may have been added, changed or deleted: each is examined.

@@ -16,7 +16,7 @@ enum At {
     Question,
     /// When the answer was taken.
     Answer,
-    /// So long after that, in microseconds.
+    /// This many microseconds after the answer was taken.
     Later(u64),
     /// When the effect is seen, and the call still runs.
     Effect,

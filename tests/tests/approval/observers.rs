@@ -45,7 +45,7 @@ impl Scene {
         })
     }
 
-    /// Another connection of the session's user that hears of it.
+    /// Connects as the session's user, to observe the session.
     fn watcher(&self) -> Client {
         let stream = self.daemon.connect(self.mode);
         self.sandbox.wait(async {

@@ -130,7 +130,7 @@ fn list(path: &Path, owner: u16, named: (u32, u16), group: u16, other: u16) {
 #[derive(Debug, Clone)]
 struct Entry {
     name: String,
-    /// Of both.
+    /// The owner of the entry and of its directory.
     owner: u32,
     group: u32,
     /// A hidden name is in it, so that marks lie over it.

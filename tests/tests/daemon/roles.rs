@@ -34,7 +34,7 @@ impl Configured {
         Self { daemon, world, runtime: Runtime::new().expect("a runtime"), log }
     }
 
-    /// Another configuration from now on.
+    /// Replaces the configuration, and waits until the daemon has reloaded it.
     fn reload(&self, text: &str) {
         let reloaded = || {
             let log = fs::read_to_string(&self.log).unwrap();

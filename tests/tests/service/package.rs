@@ -440,7 +440,7 @@ impl Waiting {
         Self(child)
     }
 
-    /// It has ended, and says why and how to go on.
+    /// Asserts that the command has ended, and says why and how to go on.
     fn assert_told(&mut self) {
         let status = self.0.wait().unwrap();
         let mut said = String::new();

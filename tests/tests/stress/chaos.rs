@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::Path, process::Child, time::Duration};
 
-/// Of the files that are being written when it happens.
+/// The size of the files that are being written when a room is struck.
 const SIZE: usize = 128 << 10;
 /// The profile in which a command's effects are committed when it has ended, all or nothing.
 const HELD: &str = "held";
@@ -32,7 +32,7 @@ enum Room {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Killed,
-    /// For so long.
+    /// The room is stopped for this time.
     Stopped(Duration),
 }
 
@@ -135,7 +135,7 @@ async fn mix(sandbox: &Sandbox, round: usize, mark: &str, held: bool) -> usize {
     done
 }
 
-/// Whatever happens, there is an answer, and it says what happened.
+/// Asserts that a call was answered, and that a failure says what happened.
 fn assert_typed(result: &Result<CallResult, Error>) {
     match result {
         Ok(result) if result.success => {}

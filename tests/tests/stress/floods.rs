@@ -367,7 +367,7 @@ fn approval_requests(hall: &Hall) -> Vec<Raw> {
     raws
 }
 
-/// As many connections as a user may have, some with jobs, and undo records up to the quota.
+/// Makes as many connections as a user may have, some with jobs, and undo records up to the quota.
 fn crowd(hall: &Hall) -> Vec<Raw> {
     let mut raws = hall.greedy(2);
     let large = "x".repeat(3 << 20);

@@ -378,7 +378,7 @@ fn size(world: &World, directory: &str) -> (usize, u64) {
     (sizes.len(), sizes.iter().sum())
 }
 
-/// As if it had been there for so long.
+/// Sets the time of a file back by a number of days.
 fn age(path: &Path, days: u64) {
     let file = File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60)).unwrap();

@@ -45,7 +45,7 @@ impl Bystander {
         assert_eq!(read.output, text);
     }
 
-    /// Its call ends as if nothing had been.
+    /// Ends the call, and asserts that it was not disturbed.
     fn finish(self) {
         fs::write(self.sandbox.session.workspace().join("stop"), "").unwrap();
         let result = self.sandbox.wait(self.running.result()).expect("a result");

@@ -17,7 +17,7 @@ const CONNECT: &str = "net.connect";
 /// The mark in front of what continues a line of the agent's.
 const GOES_ON: &str = "  … ";
 
-/// The same in front of what continues a named value.
+/// The mark in front of what continues a named value.
 const VALUE_GOES_ON: &str = "        … ";
 
 /// The letters in front of an approval request's id.

@@ -12,7 +12,7 @@ const NOT: [&str; 2] = ["not", "never"];
 /// The marks that agents put before a server that can not be used.
 const BAD: [char; 5] = ['✗', '✘', '×', '⚠', '⏸'];
 
-/// What an agent's list says about the server.
+/// The state of the server according to an agent's list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ListedServer<'a> {
     /// No line begins with the server's name.

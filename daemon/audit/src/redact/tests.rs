@@ -181,7 +181,7 @@ fn a_long_text_is_searched_once() {
     }
 }
 
-/// However long it is.
+/// Text of any length that is marked as a secret is hidden to its end.
 #[test]
 fn all_of_a_secret_is_hidden() {
     let secret = "s3cret".repeat(4_000);

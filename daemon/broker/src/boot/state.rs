@@ -155,8 +155,8 @@ fn own(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
     Ok(())
 }
 
-/// As [`own`], with all files in the directory if the directory had another owner. The group is
-/// changed last: it shows at the next start whether the files were all changed.
+/// Gives a directory to an account, like [`own`], and its files too if it had another owner. The
+/// group is changed last: it shows at the next start whether the files were all changed.
 fn own_with_files(directory: &Path, account: Option<Account>) -> Result<(), StateError> {
     let found = look(directory, account)?;
     if let Some(account) = account

@@ -27,7 +27,7 @@ fn changed(git: &Git, act: impl FnOnce(&Git)) -> Comparison {
     compare(&before, &git.open(), ObjectChanges::Possible).unwrap()
 }
 
-/// As [`changed`], where the caller knows which files below `objects` are new.
+/// Compares like [`changed`], but is told which files below `objects` are new.
 fn added(git: &Git, paths: &[&str], act: impl FnOnce(&Git)) -> Comparison {
     let (_copy, before) = git.snapshot();
     act(git);

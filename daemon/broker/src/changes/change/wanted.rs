@@ -118,7 +118,7 @@ async fn restore(which: &UndoTarget, force: bool, session: &Session) -> Result<R
 pub(crate) enum Author {
     /// Calls of this session only.
     Itself,
-    /// Also, or only, calls of earlier sessions.
+    /// Calls of earlier sessions, alone or besides those of this one.
     Others,
 }
 
