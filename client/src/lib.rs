@@ -105,6 +105,7 @@ pub use palisade_protocol::{
     Status, Stream, Target, ToolMetadata, ToolName, ToolSpec, UndoQuery, UndoRecord, UndoRecords,
     Until, View, ViewLine, WAITING_FOR_APPROVAL, Welcome, WireError, Withhold, arguments, limits,
 };
+pub use plain_schema::plain_schema;
 pub use provided::{Invoked, Output, ProvidedTool};
 pub use provider::Provider;
 pub use resume::{Resumed, Token};

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// Keywords that the strict modes know, besides those that are rewritten.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 10] = [
     "type",
     "description",
     "enum",
@@ -13,7 +13,6 @@ const KEPT: [&str; 11] = [
     "exclusiveMinimum",
     "exclusiveMaximum",
     "multipleOf",
-    "pattern",
     "minItems",
     "maxItems",
 ];

@@ -3,9 +3,9 @@
 
 use crate::{
     tool_name,
-    wrap::{InnerServer, WrapError},
+    wrap::{InnerServer, WrapError, printable},
 };
-use palisade_client::{ModelTool, ToolHints};
+use palisade_client::{ModelTool, ToolHints, plain_schema};
 use palisade_options::{Connection, ServerName};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,6 +27,12 @@ const HOST_FILE: &str = "/etc/palisade/mcp.toml";
 
 /// The maximum size of the file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
+
+/// The maximum length of a tool's title, in characters.
+const MAX_TITLE: usize = 200;
+
+/// The maximum length of a tool's description, in characters.
+const MAX_DESCRIPTION: usize = 16_000;
 
 /// The reason the servers can not be offered.
 #[derive(Debug, thiserror::Error)]
@@ -155,25 +161,42 @@ impl Servers {
     }
 }
 
-/// Converts a tool of a server to one that is offered. The server's hints are not believed.
+/// Converts a tool of a server to one that is offered. The server's hints are not believed, and its
+/// schema is one that the APIs of models accept: one that they refuse would cost the agent all its tools.
 pub(crate) fn offered(server: &str, tool: &Value) -> Option<(String, ModelTool)> {
-    let text = |key: &str| tool.get(key).and_then(Value::as_str).map(str::to_owned);
-    let name = text("name")?;
-    let mut schema = tool.get("inputSchema")?.clone();
-    if let Value::Object(schema) = &mut schema {
-        schema.entry("type").or_insert_with(|| "object".into());
-        schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    }
+    let text = |key: &str| tool.get(key).and_then(Value::as_str);
+    let name = text("name")?.to_owned();
+    let mut schema = plain_schema(tool.get("inputSchema")?);
+    make_visible(&mut schema);
     let hints =
         ToolHints { read_only: false, destructive: true, idempotent: false, open_world: true };
     let model = ModelTool {
         name: tool_name::offered(server, &name),
-        title: format!("{server}: {}", text("title").unwrap_or_else(|| name.clone())),
-        description: text("description").unwrap_or_default(),
+        title: format!("{server}: {}", printable(text("title").unwrap_or(&name), MAX_TITLE)),
+        description: printable(text("description").unwrap_or_default(), MAX_DESCRIPTION),
         schema,
         hints,
     };
     Some((name, model))
+}
+
+/// Replaces what a person would not see in the descriptions of a schema.
+fn make_visible(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if key == "description"
+                    && let Value::String(text) = value
+                {
+                    *text = printable(text, usize::MAX);
+                } else {
+                    make_visible(value);
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(make_visible),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Parses files of servers. Each name stands for one server.
@@ -264,6 +287,27 @@ mod tests {
         );
         assert!(model.hints.destructive && !model.hints.read_only && model.hints.open_world);
         assert_eq!(model.schema, json!({"type": "object", "properties": {}}));
+    }
+
+    #[test]
+    fn a_servers_schema_is_one_that_every_api_accepts() {
+        let schema = json!({"$schema": "x", "type": ["object", "null"], "x-own": 1, "properties": {
+            "url": {"type": "string", "format": "uri", "pattern": "(", "minimum": "low",
+                "description": "a\u{1b}[2J\u{202e}b\u{e0041}\u{200b}c"},
+            "how": {"$ref": "#/$defs/How"}, "a b": {}}, "required": ["url", "a b"],
+            "additionalProperties": false, "oneOf": [{"required": ["url"]}, {"required": ["how"]}],
+            "$defs": {"How": {"anyOf": [{"const": "fast"}, {"const": "slow"}]}}});
+        let tool = json!({"name": "get", "description": "d\u{1b}[2J\nd", "title": "t\u{202e}",
+            "inputSchema": schema});
+        let (_, model) = offered("net", &tool).unwrap();
+        let replaced = '\u{fffd}';
+        assert_eq!(model.description, format!("d{replaced}[2J\nd"));
+        assert_eq!(model.title, format!("net: t{replaced}"));
+        let description = format!("a{replaced}[2J{replaced}b{replaced}{replaced}c Pattern: `(`.");
+        let expected = json!({"type": "object", "required": ["url"], "properties": {
+            "url": {"type": "string", "description": description},
+            "how": {"type": "string", "enum": ["fast", "slow"]}}});
+        assert_eq!(model.schema, expected);
     }
 
     #[test]

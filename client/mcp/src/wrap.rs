@@ -19,6 +19,7 @@ mod tool_list;
 
 use crate::serve;
 pub(crate) use inner::InnerServer;
+pub(crate) use message::printable;
 
 use agent::{AgentReader, AgentWriter};
 use life::ServerSetup;

@@ -1,5 +1,6 @@
 //! Messages of JSON-RPC, told apart before anything is passed on.
 
+use palisade_text::CharacterClass;
 use serde_json::{Map, Value, json};
 
 /// The maximum length of a message of the agent or the server, in bytes.
@@ -113,10 +114,13 @@ impl RpcMessage {
     }
 }
 
-/// Returns at most `most` characters of a text of the server, without those that control a terminal.
-pub(super) fn printable(text: &str, most: usize) -> String {
-    let keep = |c: char| {
-        if palisade_text::is_control(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }
+/// Returns at most `most` characters of a text of the server, without those that control a terminal and
+/// those that a model reads and a person does not see.
+pub(crate) fn printable(text: &str, most: usize) -> String {
+    let keep = |c: char| match palisade_text::classify(c) {
+        CharacterClass::Control if c != '\n' && c != '\t' => '\u{fffd}',
+        CharacterClass::Invisible => '\u{fffd}',
+        CharacterClass::Control | CharacterClass::Ambiguous | CharacterClass::Visible => c,
     };
     let text: String = text.chars().map(keep).collect();
     palisade_client::model_text::shorten(&text, most)
@@ -185,6 +189,7 @@ mod tests {
     #[test]
     fn a_text_of_the_server_can_not_control_a_terminal() {
         assert_eq!(printable("a\x1b[31mb\r\n", 100), "a\u{fffd}[31mb\u{fffd}\n");
+        assert_eq!(printable("a\u{200b}\u{e0041}b", 100), "a\u{fffd}\u{fffd}b");
         assert_eq!(printable("abcdef", 3), "abc…");
     }
 }
