@@ -20,7 +20,8 @@ const MEMORY: u64 = 1024 * 1024 * 1024;
 const DESCRIPTORS: u64 = 65_536;
 
 /// The files that the C library reads to look up names: its settings and plug-ins, and the resolver files
-/// that links in `/etc` lead to. A directory that does not exist is left out.
+/// that links in `/etc` lead to. A directory that does not exist is left out. All of `/etc`, because a
+/// rule for one file would be for its inode: `resolv.conf` and `hosts` are replaced while a room runs.
 const READABLE: [&str; 11] = [
     "/etc",
     "/lib",

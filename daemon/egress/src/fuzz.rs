@@ -10,6 +10,7 @@ use crate::{
     page_url::PageUrl,
     proxy::read_place,
     query::{Query, Reply, read_query},
+    request_line::{FirstLine, read_first_line},
     socks,
 };
 use http_body_util::Full;
@@ -104,6 +105,31 @@ pub fn client_hello(bytes: &[u8]) {
         (ServerName::Absent | ServerName::Host(_), _) => false,
     };
     assert!(is_same, "{ours:?} is {theirs:?} for a server");
+}
+
+/// Reads the first line of a connection that may carry any protocol. Whatever an HTTP server takes for
+/// a request is one, and more bytes do not change what was decided.
+pub fn first_line(bytes: &[u8]) {
+    let meaning = read_first_line(bytes);
+    for end in 0..bytes.len().min(256) {
+        let before = read_first_line(&bytes[..end]);
+        assert!(before == FirstLine::Partial || before == meaning, "{before:?}, then {meaning:?}");
+    }
+    complete(async {
+        let (mut program, room) = tokio::io::duplex(bytes.len().max(1));
+        drop(program.write_all(bytes).await);
+        drop(program.shutdown().await);
+        let answer = service_fn(|_: Request<Incoming>| async {
+            assert_eq!(meaning, FirstLine::Request, "{}", bytes.escape_ascii());
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+        });
+        // The program reads nothing; an answer that it does not take ends the connection.
+        let mut unread = tokio::io::sink();
+        let reading = tokio::io::copy(&mut program, &mut unread);
+        let limits = Limits::default();
+        let serving = http::settings(&limits).serve_connection(TokioIo::new(room), answer);
+        drop(tokio::join!(serving, reading));
+    });
 }
 
 /// Reads what a program says in SOCKS5. Bytes after the request are left for the destination.

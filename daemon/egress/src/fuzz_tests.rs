@@ -36,6 +36,11 @@ fn a_client_hello_has_the_name_that_a_server_reads() {
 }
 
 #[test]
+fn what_a_server_takes_for_a_request_is_one() {
+    try_corpus("tests/fuzz/corpus/first_line", first_line);
+}
+
+#[test]
 fn requests_of_socks_are_read_to_their_end() {
     try_corpus("tests/fuzz/corpus/socks", socks);
 }

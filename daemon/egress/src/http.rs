@@ -7,6 +7,7 @@ use crate::{
     limits::{Limits, MAX_HEAD},
     name::{NameError, read_target_or},
     session::{ConnectionRecord, Open, OpenError},
+    switch::{self, Switch, Switched},
 };
 use http_body_util::Full;
 use hyper::{
@@ -18,6 +19,7 @@ use hyper::{
         TRAILER,
     },
     header::{PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TRANSFER_ENCODING, UPGRADE},
+    http::uri::Scheme,
     server::conn::http1 as server,
     service::service_fn,
 };
@@ -75,7 +77,7 @@ pub(crate) struct Exchange {
     trailers: Option<HeaderMap>,
 }
 
-type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+pub(crate) type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 impl std::fmt::Debug for Exchange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -248,10 +250,16 @@ pub(crate) fn named_host(
     read_target_or(text, default_port).map(Some).map_err(unreadable)
 }
 
-/// Sends a request for plain HTTP to its destination.
-pub(crate) async fn forward(open: Open, request: Request<Incoming>) -> Answer {
+/// Sends a request for plain HTTP to its destination, in the version that the program speaks. It may
+/// switch the connection if there is a place for that.
+pub(crate) async fn forward(
+    open: Open,
+    request: Request<Incoming>,
+    switch: Option<&Switch>,
+) -> Answer {
     let Open { target, tunnel: _, destination, record } = open;
-    exchange((destination, Version::HTTP_11), (&target, HTTP_PORT), record, request, None).await
+    let destination = (destination, request.version());
+    exchange(destination, (&target, HTTP_PORT), record, request, (None, switch)).await
 }
 
 /// Waits for the answer to a request, while the connection is moved by its driver.
@@ -276,20 +284,25 @@ pub(crate) async fn exchange<D>(
     (target, default_port): (&Target, u16),
     mut record: ConnectionRecord,
     mut request: Request<Incoming>,
-    echoes: Option<EchoFilter>,
+    (echoes, switch): (Option<EchoFilter>, Option<&Switch>),
 ) -> Answer
 where
     D: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let is_second = version == Version::HTTP_2;
+    let wanted = switch.and_then(|switch| Some((switch, switch::wanted(&mut request)?)));
     let readdressed = if is_second {
-        http2::readdress(&mut request, target)
+        let scheme = if default_port == HTTP_PORT { Scheme::HTTP } else { Scheme::HTTPS };
+        http2::readdress(&mut request, scheme, target)
     } else {
         readdress(&mut request, target, default_port)
     };
     if let Err(reason) = readdressed {
         record.end(Some(reason.to_owned()));
         return refusal(StatusCode::BAD_REQUEST, reason);
+    }
+    if wanted.is_some() {
+        switch::write_agreement(request.headers_mut());
     }
     let (tasks, stream) = (OwnedTasks::default(), TokioIo::new(destination));
     let sent = async {
@@ -298,10 +311,10 @@ where
             wait_for(sender.send_request(request), Box::pin(driver)).await
         } else {
             let (mut sender, driver) = host_settings().handshake(stream).await?;
-            wait_for(sender.send_request(request), Box::pin(driver)).await
+            wait_for(sender.send_request(request), Box::pin(driver.with_upgrades())).await
         }
     };
-    let (response, driver) = match sent.await {
+    let (mut response, driver) = match sent.await {
         Ok(answered) => answered,
         Err(error) => {
             let reason = format!("{target} did not answer the request: {}", describe(&error));
@@ -310,6 +323,14 @@ where
         }
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        if let Some((switch, program)) = wanted {
+            let host = hyper::upgrade::on(&mut response);
+            switch.begin(Switched { program, host, driver, record });
+            let mut head = response.into_parts().0;
+            remove_one_hop(&mut head.headers);
+            switch::write_agreement(&mut head.headers);
+            return Response::from_parts(head, AnswerBody::Text(Full::default()));
+        }
         let reason = format!("{target} switched to another protocol, which was not asked for");
         record.end(Some(reason.clone()));
         return refusal(StatusCode::BAD_GATEWAY, &reason);

@@ -11,6 +11,7 @@ use hyper::{
     body::Incoming,
     client::conn::http2 as client,
     header::{COOKIE, HOST, HeaderValue, TE},
+    http::uri::Scheme,
     rt::{Executor, Read, Write},
     server::conn::http2 as server,
     service::service_fn,
@@ -144,9 +145,13 @@ where
 }
 
 /// Makes a request of a program one of the room's to a host that speaks HTTP/2.
-pub(crate) fn readdress<B>(request: &mut Request<B>, target: &Target) -> Result<(), &'static str> {
+pub(crate) fn readdress<B>(
+    request: &mut Request<B>,
+    scheme: Scheme,
+    target: &Target,
+) -> Result<(), &'static str> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    let uri = Uri::builder().scheme("https").authority(target.to_string()).path_and_query(path);
+    let uri = Uri::builder().scheme(scheme).authority(target.to_string()).path_and_query(path);
     *request.uri_mut() = uri.build().map_err(|_| "the request's path can not be read")?;
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();

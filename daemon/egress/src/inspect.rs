@@ -101,7 +101,7 @@ where
 {
     let limits = &session.limits;
     let mut client = Metered::new(client, Side::Client, record.meter.clone());
-    let (first, meaning) = first_bytes(&mut client, limits, Vec::new())
+    let (first, meaning) = first_bytes(&mut client, limits)
         .await
         .map_err(|error| format!("the program's ClientHello: {error}"))?;
     let name = match (meaning, &target.host) {
@@ -183,7 +183,7 @@ impl InspectedHost {
             if let Some(why) = session.refuse_misplaced(&self.target, &request, own, &self.place) {
                 return Err(http::refusal(StatusCode::FORBIDDEN, &why));
             }
-            let Some(place) = self.request_place().await else {
+            let Some(place) = session.request_place(&self.turn).await else {
                 let why = "the session has ended";
                 return Err(http::refusal(StatusCode::SERVICE_UNAVAILABLE, why));
             };
@@ -199,17 +199,6 @@ impl InspectedHost {
                 http2::discard(request, &session.limits).await;
                 refusal
             }
-        }
-    }
-
-    /// Takes a place for a request, which makes a connection of its own: that of the program's
-    /// connection, or another one of the session. So a request that waits for a place gets one when
-    /// those before it on the same connection have ended.
-    async fn request_place(&self) -> Option<Place> {
-        tokio::select! {
-            biased;
-            turn = self.turn.clone().acquire_owned() => turn.ok().map(Arc::new),
-            place = self.session.connection_place() => place,
         }
     }
 
@@ -287,7 +276,8 @@ impl InspectedHost {
                     fill_in(request.headers_mut(), &credential, placeholder);
                     EchoFilter::new(credential.echoes)
                 });
-                http::exchange(destination, (&target, HTTPS_PORT), record, request, echoes).await
+                http::exchange(destination, (&target, HTTPS_PORT), record, request, (echoes, None))
+                    .await
             }
             Err(reason) => {
                 record.end(Some(reason.clone()));

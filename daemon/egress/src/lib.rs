@@ -4,10 +4,10 @@
 //!
 //! - `room`: the main loop; `link`: the channel to the broker; `session`: one session.
 //! - `proxy`, `socks`, `direct`, `names`: the ways in which programs ask; `http`, `http2`,
-//!   `origin` and `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged;
+//!   `origin`, `switch` and `tunnel`: what they send; `inspect` and `authority`: hosts whose requests are judged;
 //!   `credential` and `echo`: what is filled in there.
 //! - `fetch`, `page_url`, `page_content`, `markdown`: the pages that the room gets for `web_fetch`.
-//! - `name`, `address`, `hello`, `query`: text and bytes of programs and networks, read once.
+//! - `name`, `address`, `hello`, `request_line`, `query`: text and bytes of programs and networks, read once.
 //! - `dial`, `upstream`, `relay`: the way out; `limits`: the bounds; `confine`: the room's own confinement.
 
 mod address;
@@ -38,9 +38,11 @@ mod proxy;
 mod publish;
 mod query;
 mod relay;
+mod request_line;
 mod room;
 mod session;
 mod socks;
+mod switch;
 mod synthetic;
 #[cfg(test)]
 mod testing;

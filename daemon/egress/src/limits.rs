@@ -26,6 +26,8 @@ pub struct Limits {
     /// The time in which a program must say where it wants to go, or send a request's head or a
     /// ClientHello.
     pub handshake: Duration,
+    /// The time for which the beginning of a line is held back that may become an HTTP request.
+    pub first_line: Duration,
     /// The time in which a name must be looked up.
     pub lookup: Duration,
     /// The time in which one address must answer.
@@ -40,6 +42,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(30),
+            first_line: Duration::from_millis(500),
             lookup: Duration::from_secs(20),
             dial: Duration::from_secs(10),
             idle: Duration::from_secs(15 * 60),

@@ -16,6 +16,9 @@ fn a_host_has_one_form_however_it_is_written() {
         // Cyrillic letters that look like Latin ones are another name.
         ("расkages.example", "xn--kages-3ve5ij.example"),
         ("packages。example", "packages.example"),
+        // Older rules made `ss` of this letter: another name.
+        ("straße.example", "xn--strae-oqa.example"),
+        ("xn--strae-oqa.example", "xn--strae-oqa.example"),
         ("packages.example。", "packages.example"),
         ("ｐackages.example", "packages.example"),
         ("pack\u{ad}ages.example", "packages.example"),
@@ -55,6 +58,9 @@ fn a_host_that_programs_could_read_in_two_ways_is_refused() {
         ("packages％2eexample", NameError::Unicode),
         ("packages．example：80", NameError::Unicode),
         ("xn--a.example", NameError::Unicode),
+        // Invisible joiners, outside of the scripts that need them.
+        ("pack\u{200d}ages.example", NameError::Unicode),
+        ("pack\u{200c}ages.example", NameError::Unicode),
         ("127.1", NameError::Number),
         ("127.0.0.01", NameError::Number),
         ("0x7f.0.0.1", NameError::Number),

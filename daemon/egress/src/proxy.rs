@@ -110,7 +110,7 @@ impl ProxyClient {
             Err(error) => Err(error),
         };
         match open {
-            Ok(open) => http::forward(open, request).await,
+            Ok(open) => http::forward(open, request, None).await,
             Err(error) => http::not_opened(&error),
         }
     }

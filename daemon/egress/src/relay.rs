@@ -275,23 +275,47 @@ where
     tokio::io::copy_bidirectional_with_sizes(client, destination, CHUNK, CHUNK).await.map(drop)
 }
 
-/// Hands the destination's bytes to the client until the client has sent something, and returns
-/// that; it is empty if the client sends nothing any more. For protocols in which the server speaks
-/// first.
-pub(crate) async fn listen_first<C, D>(client: &mut C, destination: &mut D) -> io::Result<Vec<u8>>
+/// Whether the server had sent something when its client spoke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listened {
+    Silence,
+    SpokenTo,
+}
+
+/// Why no more of a client's first bytes are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// They are enough, or the client sends nothing any more.
+    Ended,
+    /// The time is over.
+    Late,
+}
+
+/// Hands the destination's bytes to the client until the client has sent enough, and returns that.
+/// From its first bytes on, the client has the time that they give it. For protocols in which the
+/// server speaks first.
+pub(crate) async fn listen_first<C, D>(
+    client: &mut C,
+    destination: &mut D,
+    time: impl Fn(&[u8]) -> Duration,
+    is_enough: impl Fn(&[u8], Listened) -> bool,
+) -> io::Result<(Vec<u8>, Listened, Waited)>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     D: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut from_client, mut to_client) = tokio::io::split(client);
-    let (mut first, mut chunk) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let (mut first, mut piece, mut chunk) = (Vec::new(), vec![0; CHUNK], vec![0; CHUNK]);
     // The part of `chunk` that the client has not got.
     let mut unsent = 0..0;
-    let mut is_open = true;
-    loop {
+    let (mut is_open, mut listened) = (true, Listened::Silence);
+    let mut late = std::pin::pin!(sleep(Duration::ZERO));
+    let waited = loop {
         // Every branch can be left without losing bytes.
         let read = tokio::select! {
-            count = from_client.read(&mut first) => Some(count?),
+            biased;
+            count = from_client.read(&mut piece) => Some(count?),
+            () = &mut late, if !first.is_empty() => break Waited::Late,
             step = async {
                 if !unsent.is_empty() {
                     unsent.start += to_client.write(&chunk[unsent.clone()]).await?;
@@ -300,6 +324,8 @@ where
                     is_open = !unsent.is_empty();
                     if !is_open {
                         to_client.shutdown().await?;
+                    } else if first.is_empty() {
+                        listened = Listened::SpokenTo;
                     }
                 } else {
                     std::future::pending::<()>().await;
@@ -307,10 +333,86 @@ where
                 io::Result::Ok(())
             } => step.map(|()| None)?,
         };
-        if let Some(count) = read {
-            first.truncate(count);
-            to_client.write_all(&chunk[unsent]).await?;
-            return Ok(first);
+        let Some(count) = read else { continue };
+        let is_first = first.is_empty();
+        first.extend_from_slice(&piece[..count]);
+        if count == 0 || is_enough(&first, listened) {
+            break Waited::Ended;
         }
+        if is_first {
+            late.as_mut().reset(Instant::now() + time(&first));
+        }
+    };
+    to_client.write_all(&chunk[unsent]).await?;
+    Ok((first, listened, waited))
+}
+
+/// A stream whose first bytes are watched while they are read: reading fails if they turn out to be
+/// what is not allowed.
+#[derive(Debug)]
+pub(crate) struct Watched<S> {
+    stream: S,
+    /// The bytes so far; `None` when nothing is watched any more.
+    seen: Option<Vec<u8>>,
+    check: fn(&[u8]) -> io::Result<Watching>,
+}
+
+/// Whether more bytes of a stream are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watching {
+    GoesOn,
+    Ends,
+}
+
+impl<S> Watched<S> {
+    /// Watches a stream whose first bytes have been read already.
+    pub(crate) const fn new(
+        stream: S,
+        seen: Vec<u8>,
+        check: fn(&[u8]) -> io::Result<Watching>,
+    ) -> Self {
+        Self { stream, seen: Some(seen), check }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        if let Some(seen) = &mut this.seen {
+            seen.extend_from_slice(&buffer.filled()[before..]);
+            match (this.check)(seen) {
+                Ok(Watching::GoesOn) => {}
+                Ok(Watching::Ends) => this.seen = None,
+                Err(error) => {
+                    buffer.set_filled(before);
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

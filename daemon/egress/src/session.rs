@@ -181,6 +181,17 @@ impl Session {
         self.connections.clone().acquire_owned().await.ok().map(Arc::new)
     }
 
+    /// Takes a place for a request, which makes a connection of its own: that of the program's
+    /// connection, whose turn this is, or another one of the session. So a request that waits for a
+    /// place gets one when those before it on the same connection have ended.
+    pub(crate) async fn request_place(&self, turn: &Arc<Semaphore>) -> Option<Place> {
+        tokio::select! {
+            biased;
+            turn = turn.clone().acquire_owned() => turn.ok().map(Arc::new),
+            place = self.connection_place() => place,
+        }
+    }
+
     /// Returns the side of what is outside of the session: what is written to it counts as sent.
     pub(crate) fn outside(&self) -> Side {
         Side::Destination(self.upload.clone())
@@ -457,6 +468,11 @@ impl ConnectionRecord {
         let (session, question) = (of.number, *question);
         let message = EgressReply::Connected { session, question, address };
         of.link.send(message, Some(self.place.clone()));
+    }
+
+    /// Counts the connection as one of this place.
+    pub(crate) fn move_to(&mut self, place: Place) {
+        self.place = place;
     }
 
     /// Notes how the connection ended. Without this it was cut off.

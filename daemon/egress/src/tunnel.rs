@@ -7,11 +7,12 @@ use crate::{
     limits::Limits,
     link::Place,
     origin,
-    relay::{Metered, Prefixed, Side, copy, listen_first},
-    session::{Open, OpenError, Permit, Session},
+    relay::{Listened, Metered, Prefixed, Side, Waited, Watched, Watching, copy, listen_first},
+    request_line::{FirstLine, read_first_line},
+    session::{ConnectionRecord, Open, OpenError, Permit, Session},
 };
 use palisade_egress_protocol::{
-    Asked, Tunnel,
+    Asked, THIS_HOST, Tunnel,
     host::{Host, Target},
 };
 use std::{io, sync::Arc};
@@ -22,6 +23,9 @@ use tokio::{
 
 /// A TLS alert: fatal, access denied. Clients show it to people.
 pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
+/// Why a connection ends on which the program only began to speak.
+const LATE_HELLO: &str = "the program sent no ClientHello or request in time";
 
 /// A connection that is allowed, and made if its bytes are.
 #[derive(Debug)]
@@ -40,13 +44,25 @@ impl Ready {
         }
     }
 
+    /// Returns the bytes that the connection may carry.
+    pub(crate) const fn tunnel(&self) -> Tunnel {
+        match self {
+            Self::Allowed(permit) => permit.tunnel,
+            Self::Open(open) => open.tunnel,
+        }
+    }
+
+    /// Returns the record of the connection.
+    pub(crate) const fn record(&mut self) -> &mut ConnectionRecord {
+        match self {
+            Self::Allowed(permit) => &mut permit.record,
+            Self::Open(open) => &mut open.record,
+        }
+    }
+
     /// Ends a connection that nothing was sent through, for a reason.
-    pub(crate) fn end_unused(self, reason: String) {
-        let mut record = match self {
-            Self::Allowed(permit) => permit.record,
-            Self::Open(open) => open.record,
-        };
-        record.end(Some(reason));
+    pub(crate) fn end_unused(mut self, reason: String) {
+        self.record().end(Some(reason));
     }
 }
 
@@ -67,27 +83,28 @@ pub(crate) async fn carry<C>(
     asked: Asked,
     place: Place,
 ) where
-    C: AsyncRead + AsyncWrite + Unpin,
+    C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let open = match ready {
         Ready::Open(open) => open,
         Ready::Allowed(permit) if permit.tunnel == Tunnel::Inspected => {
             return inspect::serve(session, client, permit, place).await;
         }
-        Ready::Allowed(_) => return origin::serve(session, client, ready, asked, place).await,
+        Ready::Allowed(_) => {
+            return origin::serve(session, (Vec::new(), client), ready, asked, place).await;
+        }
     };
     let mut client = Metered::new(client, Side::Client, open.record.meter.clone());
     match open.tunnel {
-        Tunnel::Any => carry_any(&session, &mut client, open, asked, &place).await,
+        Tunnel::Any => carry_any(session, client, open, asked, place).await,
         // Such a connection is never made by itself.
         Tunnel::Inspected => refuse(&session, open, "it is inspected".to_owned(), &place),
-        Tunnel::Checked => match first_bytes(&mut client, &session.limits, Vec::new()).await {
+        Tunnel::Checked => match first_bytes(&mut client, &session.limits).await {
             Ok((first, FirstBytes::Hello(name))) => {
                 carry_tls(&session, &mut client, open, first, name, asked, &place).await;
             }
             Ok((first, FirstBytes::Other)) if is_http(&first) => {
-                let client = Prefixed::new(first, client);
-                origin::serve(session, client, Ready::Open(open), asked, place).await;
+                origin::serve(session, (first, client), Ready::Open(open), asked, place).await;
             }
             Ok((first, FirstBytes::Partial)) if first.is_empty() => end(open, Ok(())),
             Ok((_, FirstBytes::Other | FirstBytes::Partial)) => {
@@ -103,35 +120,107 @@ pub(crate) async fn carry<C>(
     }
 }
 
+/// The meaning of the first bytes of a connection that may carry any protocol.
+#[derive(Debug, PartialEq, Eq)]
+enum Opening {
+    /// More bytes are needed.
+    Partial,
+    /// A whole ClientHello.
+    Hello(ServerName),
+    /// They begin like TLS of some version, so a server might understand them.
+    Broken(&'static str),
+    /// HTTP, or so long a line that only its reader can tell.
+    Requests,
+    /// Another protocol.
+    Other,
+}
+
+/// Reads the first bytes of a connection that may carry any protocol.
+fn read_opening(bytes: &[u8], requests: Requests) -> Opening {
+    match (read_first(bytes), requests) {
+        (FirstBytes::Partial, _) => Opening::Partial,
+        (FirstBytes::Hello(name), _) => Opening::Hello(name),
+        (FirstBytes::Broken(why), _) if bytes.get(1) == Some(&3) => Opening::Broken(why),
+        (FirstBytes::Broken(_), _) | (FirstBytes::Other, Requests::PassedOn) => Opening::Other,
+        (FirstBytes::Other, Requests::Judged) => match read_first_line(bytes) {
+            FirstLine::Request => Opening::Requests,
+            FirstLine::Other => Opening::Other,
+            FirstLine::Partial if bytes.len() >= MAX_HELLO => Opening::Requests,
+            FirstLine::Partial => Opening::Partial,
+        },
+    }
+}
+
+/// What is done with requests of HTTP on a connection that may carry any protocol.
+#[derive(Debug, Clone, Copy)]
+enum Requests {
+    Judged,
+    /// As any other bytes: to a server that speaks first, which is not one of HTTP, and to a service of
+    /// this host, whose clients name it in `Host` as the service wants it.
+    PassedOn,
+}
+
 /// Carries a connection on which the profile allows any protocol. The server may speak first.
 async fn carry_any<C>(
-    session: &Arc<Session>,
-    client: &mut C,
+    session: Arc<Session>,
+    mut client: Metered<C>,
     mut open: Open,
     asked: Asked,
-    place: &Place,
+    place: Place,
 ) where
-    C: AsyncRead + AsyncWrite + Unpin,
+    C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let first = match listen_first(client, &mut open.destination).await {
-        Ok(first) => first,
+    let is_service = matches!(&open.target.host, Host::Name(name) if name.as_str() == THIS_HOST);
+    let read = |first: &[u8], listened| {
+        let is_passed_on = is_service || listened == Listened::SpokenTo;
+        let requests = if is_passed_on { Requests::PassedOn } else { Requests::Judged };
+        read_opening(first, requests)
+    };
+    let is_enough = |first: &[u8], listened| {
+        first.len() >= MAX_HELLO || read(first, listened) != Opening::Partial
+    };
+    let limits = session.limits;
+    let time = |first: &[u8]| match read_first(first) {
+        FirstBytes::Partial => limits.handshake,
+        FirstBytes::Other | FirstBytes::Hello(_) | FirstBytes::Broken(_) => limits.first_line,
+    };
+    let heard = listen_first(&mut client, &mut open.destination, time, is_enough).await;
+    let (first, listened, waited) = match heard {
+        Ok(heard) => heard,
         Err(error) => return end(open, Err(error)),
     };
-    let (first, meaning) = match first_bytes(client, &session.limits, first).await {
-        Ok(read) => read,
-        Err(error) => return end(open, Err(error)),
-    };
-    match meaning {
-        FirstBytes::Hello(name) => {
-            carry_tls(session, client, open, first, name, asked, place).await;
+    match (read(&first, listened), waited) {
+        (Opening::Hello(name), _) => {
+            carry_tls(&session, &mut client, open, first, name, asked, &place).await;
         }
-        // It begins like TLS of some version, so a server might understand it.
-        FirstBytes::Broken(why) if first.get(1) == Some(&3) => {
-            refuse(session, open, why.to_owned(), place);
+        (Opening::Requests, _) => {
+            origin::serve(session, (first, client), Ready::Open(open), asked, place).await;
         }
-        FirstBytes::Broken(_) | FirstBytes::Other | FirstBytes::Partial => {
-            let carried = pass_on(client, &mut open, &first).await;
+        (Opening::Broken(why), _) => refuse(&session, open, why.to_owned(), &place),
+        (Opening::Partial, Waited::Late) if read_first(&first) == FirstBytes::Partial => {
+            refuse(&session, open, LATE_HELLO.to_owned(), &place);
+        }
+        (Opening::Partial, Waited::Late) => {
+            let mut client = Watched::new(client, first.clone(), watch_first_line);
+            let carried = pass_on(&mut client, &mut open, &first).await;
             end(open, carried);
+        }
+        (Opening::Other | Opening::Partial, _) => {
+            let carried = pass_on(&mut client, &mut open, &first).await;
+            end(open, carried);
+        }
+    }
+}
+
+/// Watches a line whose beginning was passed on. If it becomes a request, its end is not: no server has
+/// a request then.
+fn watch_first_line(bytes: &[u8]) -> io::Result<Watching> {
+    match read_opening(bytes, Requests::Judged) {
+        Opening::Other => Ok(Watching::Ends),
+        Opening::Partial => Ok(Watching::GoesOn),
+        Opening::Requests | Opening::Hello(_) | Opening::Broken(_) => {
+            let text = "the program sent the first line of an HTTP request in parts, too slowly";
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
         }
     }
 }
@@ -208,11 +297,11 @@ where
 pub(crate) async fn first_bytes<C>(
     client: &mut C,
     limits: &Limits,
-    mut bytes: Vec<u8>,
 ) -> io::Result<(Vec<u8>, FirstBytes)>
 where
     C: AsyncRead + Unpin,
 {
+    let mut bytes = Vec::new();
     let read = async {
         let mut chunk = [0; 2048];
         loop {
@@ -227,10 +316,9 @@ where
             }
         }
     };
-    let late = "the program sent no ClientHello or request in time";
     let meaning = timeout(limits.handshake, read)
         .await
-        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, late)))?;
+        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, LATE_HELLO)))?;
     Ok((bytes, meaning))
 }
 
@@ -254,7 +342,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
 {
     let mut client = client;
-    match first_bytes(&mut client, limits, Vec::new()).await {
+    match first_bytes(&mut client, limits).await {
         Ok((first, FirstBytes::Other)) if is_http(&first) => {
             http::refuse_all(Prefixed::new(first, client), limits, reason).await;
         }
@@ -266,3 +354,7 @@ where
         Ok(_) | Err(_) => {}
     }
 }
+
+#[cfg(test)]
+#[path = "tunnel_tests.rs"]
+mod tests;

@@ -35,7 +35,7 @@ def connect():
     assert b" 200 " in head, head
     return s
 def ask(s):
-    s.sendall(b"b"); assert s.recv(1) == b"b"
+    s.sendall(b"\0"); assert s.recv(1) == b"\0"
 if what == "connect":
     times = []
     for _ in range(count):

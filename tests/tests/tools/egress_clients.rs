@@ -31,7 +31,7 @@ const CLIENTS: [(&str, &str, &str); 6] = [
     (
         "a program that knows no proxy",
         "bash",
-        "exec 3<>/dev/tcp/HOST/PORT; printf 'GET /x HTTP/1.0\\r\\n\\r\\n' >&3; tail -n 1 <&3",
+        "exec 3<>/dev/tcp/HOST/PORT; printf 'GET /x HTTP/1.0\\r\\nHost: HOST:PORT\\r\\n\\r\\n' >&3; tail -n 1 <&3",
     ),
 ];
 
