@@ -21,10 +21,13 @@ const BACKLOG: i32 = 128;
 /// The number that the loopback interface has in every network namespace.
 const LOOPBACK_INTERFACE: u32 = 1;
 
-/// Makes the listeners, in their order, and the route of the synthetic addresses. The namespace must
+/// Makes the listeners, in their order, the route of the synthetic addresses, and an address that
+/// programs count. The namespace must
 /// be the session's own, with its loopback up.
 pub(crate) fn make(direct: &[u16]) -> Result<Vec<OwnedFd>, StepFailure> {
-    route_synthetic().map_err(StepFailure::kernel("route the synthetic addresses"))?;
+    ask_kernel(&route_request()).map_err(StepFailure::kernel("route the synthetic addresses"))?;
+    ask_kernel(&address_request())
+        .map_err(StepFailure::kernel("add an address to the loopback"))?;
     let open = |listener: Listener| {
         listen(listener).map_err(StepFailure::kernel(format!("listen as {listener:?}")))
     };
@@ -105,12 +108,12 @@ fn look_up_route(address: Ipv4Addr) -> io::Result<()> {
     Ok(net::connect(&socket, &SocketAddrV4::new(address, NAMES_PORT))?)
 }
 
-/// Adds the route `local 198.18.0.0/15 dev lo`: the namespace itself has all of these addresses.
-fn route_synthetic() -> io::Result<()> {
+/// Sends a request of rtnetlink(7), and waits for its acknowledgement.
+fn ask_kernel(request: &[u8]) -> io::Result<()> {
     let route = SockProtocol::NetlinkRoute;
     let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, route)?;
     let kernel = NetlinkAddr::new(0, 0);
-    sendto(socket.as_raw_fd(), &route_request(), &kernel, MsgFlags::empty())?;
+    sendto(socket.as_raw_fd(), request, &kernel, MsgFlags::empty())?;
     let mut reply = [0_u8; 512];
     let length = recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty())?;
     match acknowledged(reply.get(..length).unwrap_or_default()) {
@@ -120,28 +123,55 @@ fn route_synthetic() -> io::Result<()> {
     }
 }
 
-/// Returns the request for the route, as rtnetlink(7) describes it.
+/// Returns the request for the route `local 198.18.0.0/15 dev lo`: the namespace itself has all of
+/// these addresses.
 fn route_request() -> Vec<u8> {
-    let header_flags =
-        libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let attribute = |kind: u16, value: [u8; 4]| {
-        [&8_u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &value].concat()
-    };
     let body = [
         // Family, bits of the destination, bits of the source, type of service.
-        vec![libc::AF_INET as u8, SYNTHETIC_BITS, 0, 0],
+        &[libc::AF_INET as u8, SYNTHETIC_BITS, 0, 0][..],
         // Table, origin, scope, type; then no flags.
-        vec![libc::RT_TABLE_LOCAL, libc::RTPROT_STATIC, libc::RT_SCOPE_HOST, libc::RTN_LOCAL],
-        vec![0; 4],
-        attribute(libc::RTA_DST, SYNTHETIC.octets()),
-        attribute(libc::RTA_OIF, LOOPBACK_INTERFACE.to_ne_bytes()),
-    ]
-    .concat();
+        &[
+            libc::RT_TABLE_LOCAL,
+            libc::RTPROT_STATIC,
+            libc::RT_SCOPE_HOST,
+            libc::RTN_LOCAL,
+            0,
+            0,
+            0,
+            0,
+        ],
+        &attribute(libc::RTA_DST, SYNTHETIC.octets()),
+        &attribute(libc::RTA_OIF, LOOPBACK_INTERFACE.to_ne_bytes()),
+    ];
+    request(libc::RTM_NEWROUTE, &body.concat())
+}
+
+/// Returns the request for the address `198.18.0.0/32 dev lo scope global`, which stands for no name.
+/// Programs that look up only addresses of families that the host has an address of (`AI_ADDRCONFIG`)
+/// do not count 127.0.0.1.
+fn address_request() -> Vec<u8> {
+    let body = [
+        // Family, bits, flags, scope.
+        &[libc::AF_INET as u8, 32, 0, libc::RT_SCOPE_UNIVERSE][..],
+        &LOOPBACK_INTERFACE.to_ne_bytes(),
+        &attribute(libc::IFA_LOCAL, SYNTHETIC.octets()),
+    ];
+    request(libc::RTM_NEWADDR, &body.concat())
+}
+
+fn attribute(kind: u16, value: [u8; 4]) -> [u8; 8] {
+    let ([a, b], [c, d], [e, f, g, h]) = (8_u16.to_ne_bytes(), kind.to_ne_bytes(), value);
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Returns a request to add something that must not exist, as rtnetlink(7) describes it.
+fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let length = u32::try_from(16 + body.len()).unwrap_or(u32::MAX);
-    let (kind, flags) = (libc::RTM_NEWROUTE, header_flags as u16);
     // Sequence number and sender are not needed: one request has one answer.
-    let header = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8]];
-    [header.concat(), body].concat()
+    let header =
+        [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &(flags as u16).to_ne_bytes(), &[0; 8]];
+    [&header.concat(), body].concat()
 }
 
 /// Returns the error number of an acknowledgement, 0 for success; `None` if it is another message.
@@ -154,6 +184,14 @@ fn acknowledged(reply: &[u8]) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_is_the_one_that_stands_for_no_name() {
+        let request = address_request();
+        assert_eq!(request[..4], u32::try_from(request.len()).unwrap().to_ne_bytes());
+        assert_eq!(request[16..24], [2, 32, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(request[24..], [8, 0, 2, 0, 198, 18, 0, 0]);
+    }
 
     #[test]
     fn the_request_is_as_long_as_it_says_and_names_the_range() {

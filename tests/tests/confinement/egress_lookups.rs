@@ -30,6 +30,9 @@ fn a_public_address_is_reached_and_a_private_one_of_the_same_name_is_not() {
             // The session's own name server answers, and asks nobody.
             let found = sandbox.bash(&format!("getent hosts {name}"));
             assert_eq!(found.success, name == "packages.test", "{mode:?}: {found:?}");
+            // As programs do that want addresses only of the families that this host has.
+            let found = sandbox.bash(&format!("getent ahostsv4 {name}"));
+            assert_eq!(found.success, name == "packages.test", "{mode:?}: {found:?}");
         }
         assert_eq!(network.heard(), Vec::<String>::new(), "{mode:?}");
         let one = curl("http://packages.test/one");
