@@ -92,6 +92,12 @@ impl Embedded {
         self.arg("--one-call")
     }
 
+    /// Lets a call take as long as a job of the profile: `limits.job_ms` instead of
+    /// `limits.max_timeout_ms`, and at most 24 hours.
+    pub fn long_calls(self) -> Self {
+        self.arg("--long-calls")
+    }
+
     /// Sets the directory for stored output and other state.
     pub fn state(self, directory: impl AsRef<Path>) -> Self {
         self.arg("--state").arg(directory.as_ref())

@@ -28,13 +28,23 @@ pub(crate) struct ShowJobs {
 
 impl ShowJobs {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let client = asking::connect_to_read(&self.connection).await?;
+        let (client, lingering) = asking::connect_to_jobs(&self.connection).await?;
         let shown = match client.jobs().await {
-            Ok(jobs) if self.json => print::json(&jobs).map(|()| 0),
-            Ok(jobs) => print::bytes(text(&jobs, paint::stdout()).as_bytes()).map(|()| 0),
+            Ok(Jobs { jobs }) => {
+                let lingering = lingering.into_iter().flat_map(|(_, jobs)| jobs);
+                self.print(&Jobs { jobs: jobs.into_iter().chain(lingering).collect() })
+            }
             Err(error) => Err(error.into()),
         };
         disconnect(&client, shown).await
+    }
+
+    fn print(&self, jobs: &Jobs) -> Result<u8, Failure> {
+        match self.json {
+            true => print::json(jobs),
+            false => print::bytes(text(jobs, paint::stdout()).as_bytes()),
+        }
+        .map(|()| 0)
     }
 }
 

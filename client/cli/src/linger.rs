@@ -10,7 +10,7 @@ use crate::{
     paint::{self, Paint},
 };
 use directory::Found;
-use palisade_client::{Client, Embedded};
+use palisade_client::{Client, Embedded, JobInfo, Jobs};
 use palisade_options::duration;
 use std::{os::unix::net::UnixListener, path::Path, time::Duration};
 
@@ -31,6 +31,8 @@ const LONGEST_PATH: usize = 107;
 pub(crate) enum Linger {
     /// It ends with the command.
     Never,
+    /// It ends with the command, whose calls may take as long as a job of the profile.
+    WithOneLongCall,
     /// It stays for as long as the variable says, or for five minutes.
     AsConfigured,
 }
@@ -39,7 +41,7 @@ impl Linger {
     /// Returns the time for which a daemon stays without clients; `None` if it ends with its command.
     pub(crate) fn rest(self) -> Result<Option<Duration>, Failure> {
         match self {
-            Self::Never => Ok(None),
+            Self::Never | Self::WithOneLongCall => Ok(None),
             Self::AsConfigured => {
                 rest(std::env::var_os(VARIABLE).unwrap_or_default().to_string_lossy().as_ref())
             }
@@ -91,6 +93,21 @@ pub(crate) async fn connect(
     answering(&socket).await
 }
 
+/// Connects to each daemon that commands left running and that has jobs.
+pub(crate) async fn with_jobs() -> Vec<(Client, Vec<JobInfo>)> {
+    let mut found = Vec::new();
+    for (socket, _) in directory::daemons().await {
+        let Some(client) = answering(&socket).await else { continue };
+        // A daemon that is ending has no jobs that could be shown.
+        if let Ok(Jobs { jobs }) = client.jobs().await
+            && !jobs.is_empty()
+        {
+            found.push((client, jobs));
+        }
+    }
+    found
+}
+
 /// Connects to a daemon of this user, if one accepts the connection and greets.
 async fn answering(socket: &Path) -> Option<Client> {
     match directory::dial(socket).await {
@@ -120,6 +137,7 @@ mod tests {
     #[test]
     fn a_daemon_stays_for_the_time_that_is_set() {
         assert_eq!(Linger::Never.rest().unwrap(), None);
+        assert_eq!(Linger::WithOneLongCall.rest().unwrap(), None);
         assert_eq!(rest("").unwrap(), Some(REST));
         assert_eq!(rest("none").unwrap(), None);
         assert_eq!(rest("30s").unwrap(), Some(Duration::from_secs(30)));

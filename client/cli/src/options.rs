@@ -14,7 +14,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) enum TimeLimit {
     /// At most this long.
     Of(Duration),
-    /// As long as the profile lets a call take.
+    /// As long as the daemon lets a call take.
     Longest,
 }
 
@@ -44,7 +44,7 @@ impl FromStr for TimeLimit {
 pub(crate) struct SessionOptions {
     #[command(flatten)]
     pub(crate) terms: SessionTerms,
-    /// How long the call may take: 500ms, 30s, 2m; none is as long as the profile allows
+    /// How long the call may take: 500ms, 30s, 2m; none is as long as the daemon allows
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<TimeLimit>,
     /// The reason for the call, shown to approvers and recorded in the audit log
@@ -65,9 +65,13 @@ pub(crate) struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// Returns whether a private daemon may stay after the command.
+    /// Returns how long a private daemon may stay, and its calls may take.
     pub(crate) const fn linger(&self) -> Linger {
-        if self.no_linger { Linger::Never } else { Linger::AsConfigured }
+        match (self.timeout, self.no_linger) {
+            (Some(TimeLimit::Longest), _) => Linger::WithOneLongCall,
+            (Some(TimeLimit::Of(_)) | None, true) => Linger::Never,
+            (Some(TimeLimit::Of(_)) | None, false) => Linger::AsConfigured,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     stream::escape::{Controls, Escaper},
 };
 use clap::Args;
-use palisade_client::{CallId, Client};
+use palisade_client::{CallId, Client, JobInfo};
 use palisade_options::Connection;
 
 /// The length of a whole id.
@@ -47,9 +47,25 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let client = asking::connect_to_read(&self.connection).await?;
+        let (mut client, lingering) = asking::connect_to_jobs(&self.connection).await?;
+        let newest = |jobs: &[JobInfo]| {
+            jobs.iter().map(|job| job.call_id.clone()).filter(|call| self.may_mean(call)).max()
+        };
+        let holders = lingering.into_iter().filter_map(|(held, jobs)| Some((newest(&jobs)?, held)));
+        if let Some((_, holder)) = holders.max_by_key(|(call, _)| call.clone()) {
+            client.shutdown().await?;
+            client = holder;
+        }
         let status = self.page(&client).await;
         disconnect(&client, status).await
+    }
+
+    /// Returns whether this call can be the one that is named.
+    fn may_mean(&self, call: &CallId) -> bool {
+        match &self.call_id {
+            CallSelector::Prefix(prefix) => call.as_str().starts_with(prefix.as_str()),
+            CallSelector::Last => true,
+        }
     }
 
     async fn page(&self, client: &Client) -> Result<u8, Failure> {

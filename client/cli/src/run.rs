@@ -9,7 +9,7 @@ use crate::{
     disconnect::disconnect,
     exit,
     failure::Failure,
-    options::{SessionOptions, TimeLimit},
+    options::{LONGEST, SessionOptions, TimeLimit},
     paint, print, receipt,
     stream::escape::Controls,
     stream::{self, Bytes, OutputShown},
@@ -37,7 +37,8 @@ it has ended. It has no time limit unless --timeout is given. A process stays be
 session; SIGTERM to that process ends the job. See palisade jobs and palisade output.
 
 Without --timeout the command may take two minutes, or the profile's limits.timeout_ms if that is
-longer. --timeout none is as long as the profile lets a call take (limits.max_timeout_ms).
+longer. With --timeout none, a private daemon lets it run for 24 hours, or limits.job_ms if the
+profile has that. A running daemon ends it after limits.max_timeout_ms, which is printed.
 
 The command's standard input is empty unless --stdin is given, so a script that runs `palisade run`
 in a loop keeps its own input. Ctrl-C ends the command; a second one exits without waiting for it.
@@ -85,7 +86,7 @@ pub(crate) struct Run {
     /// Run in a transaction that is discarded, and print the diff of the changes
     #[arg(long)]
     diff: bool,
-    /// Start the command as a job, print its id and return; needs a running daemon
+    /// Start the command as a job, print its id and return; if no daemon is running, one stays for it
     #[arg(long, conflicts_with_all = ["stdin", "diff", "raw", "dry_run", "verbose"])]
     background: bool,
     /// Be the process that keeps the session of a background run
@@ -190,17 +191,19 @@ impl Run {
     }
 
     /// Returns the time that the command may take: the one that was given, or two minutes, or the
-    /// profile's own default if that is longer. Says so where the profile cuts an unlimited time.
+    /// profile's own default if that is longer. Says so where an unlimited time is cut.
     fn time(&self, limits: &SessionLimits) -> Duration {
         let longest = Duration::from_millis(limits.max_timeout_ms);
         match self.session.timeout {
             Some(TimeLimit::Of(time)) => time,
             Some(TimeLimit::Longest) => {
-                print::note(&format!(
-                    "note: the profile ends the command after {} (limits.max_timeout_ms); a background \
-                     run has no limit",
-                    duration::text(longest)
-                ));
+                if longest < LONGEST {
+                    print::note(&format!(
+                        "note: the profile ends the command after {} (limits.max_timeout_ms, or \
+                         limits.job_ms with a private daemon); see --background",
+                        duration::text(longest)
+                    ));
+                }
                 longest
             }
             None => DEFAULT_TIMEOUT.max(Duration::from_millis(limits.timeout_ms)).min(longest),

@@ -33,7 +33,8 @@ section! {
         tmp: Size = Size::gib(1), Smaller;
         /// timeout of a call that names none
         timeout_ms: NonZeroU64 = count(30_000), Smaller;
-        /// the longest timeout of a call, to which a longer one is cut; at most 86400000
+        /// the longest timeout of a call, to which a longer one is cut; at most 86400000. A private
+        /// daemon that `--timeout none` starts has `job_ms` instead
         max_timeout_ms: NonZeroU64 = count(600_000), Smaller;
         /// how much of a call's output a result carries
         output: Size = Size::kib(100), Smaller;
@@ -105,6 +106,12 @@ impl Limits {
             limits.timeout_ms = limits.max_timeout_ms;
         }
         Ok(limits)
+    }
+
+    /// Lets a call take as long as a job, up to the longest timeout that there is.
+    pub(crate) fn lengthen_calls(&mut self) {
+        let longest = NonZeroU64::new(MAX_TIMEOUT_MS).unwrap_or(self.max_timeout_ms);
+        self.max_timeout_ms = self.max_timeout_ms.max(self.job_ms.min(longest));
     }
 }
 

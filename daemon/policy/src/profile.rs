@@ -73,6 +73,14 @@ impl Profile {
         Ok(Self { digest, settings, syscalls, ..self.clone() })
     }
 
+    /// Returns this profile with calls that may take as long as its jobs, up to the longest timeout that
+    /// there is. The digest changes with the limit.
+    pub(crate) fn with_long_calls(&self) -> Result<Self, ProfileError> {
+        let mut settings = self.settings.clone();
+        settings.limits.lengthen_calls();
+        self.with_settings(settings)
+    }
+
     /// Returns the profile's system calls, each with its reason.
     ///
     /// # Errors

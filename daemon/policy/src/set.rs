@@ -298,6 +298,17 @@ impl ProfileSet {
         self
     }
 
+    /// Returns the set with profiles that let a call take as long as a job.
+    ///
+    /// # Errors
+    /// If the digest of a profile can not be computed.
+    pub fn with_long_calls(mut self) -> Result<Self, ProfileError> {
+        for profile in self.profiles.values_mut() {
+            *profile = profile.with_long_calls()?;
+        }
+        Ok(self)
+    }
+
     /// Returns a profile by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Profile> {

@@ -441,3 +441,79 @@ fn whoever_may_not_use_the_service_is_told_by_every_command_that_starts_a_daemon
         assert_eq!(told.matches(notice).count(), 1, "{words:?}: {told}");
     }
 }
+
+#[test]
+fn a_background_run_starts_a_daemon_that_stays_for_as_long_as_the_job() {
+    for mode in Mode::all() {
+        let commands = Commands::new(mode, "none");
+        let told = |words: &[&str]| {
+            let output = commands
+                .world
+                .mode
+                .act(|| commands.command("palisade").args(words).output().unwrap());
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            (text(output.stdout), text(output.stderr))
+        };
+        let json = |(output, errors): &(String, String)| -> serde_json::Value {
+            serde_json::from_str(output).unwrap_or_else(|_| panic!("{mode:?}: {errors}"))
+        };
+        let line = "echo ready; exec sleep infinity";
+        let started = json(&told(&["run", "--background", "--json", "--", line]));
+        assert_eq!(started["success"], true, "{mode:?}: {started}");
+        let daemon = commands.daemon();
+        let call = started["call_id"].as_str().unwrap();
+        rooms::until("the job has printed", || told(&["output", call]).0 == "ready\n");
+        let (output, errors) = told(&["output", "last"]);
+        assert_eq!(output, "ready\n", "{mode:?}: {errors}");
+        assert!(errors.contains("the job is still running"), "{mode:?}: {errors}");
+        let jobs = json(&told(&["jobs", "--json"]));
+        assert_eq!(jobs["jobs"][0]["call_id"], call, "{mode:?}: {jobs}");
+        assert!(is_running(daemon), "{mode:?}: no other command has ended it");
+        // SIGTERM to the process that keeps the session ends the job, and the daemon with it.
+        let keeper = started["pid"].to_string();
+        assert!(Command::new("kill").args(["-TERM", &keeper]).status().unwrap().success());
+        rooms::until("the daemon has ended", || !is_running(daemon));
+        assert_eq!(told(&["output", call]).0, "ready\n", "{mode:?}: its output is kept");
+    }
+}
+
+#[test]
+fn a_private_daemon_lets_a_command_take_as_long_as_a_job_and_no_longer() {
+    for mode in Mode::all() {
+        let commands = Commands::new(mode, "1h");
+        let profile = |limits: &str| {
+            let text = format!(
+                "version = 1\ndescription = \"x\"\nextends = \"workspace\"\n[limits]\n{limits}\n"
+            );
+            commands.world.add_profile("short", &text);
+        };
+        let directory = commands.world.profiles();
+        let places = ["--profiles", directory.to_str().unwrap(), "--profile", "short"];
+        let run = |words: &[&str]| {
+            let words = [&places[..], words, &["--", "sleep 1.5; echo done"]].concat();
+            let output = commands.run_by(r#"exec "$@""#, &words);
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            (output.status.code(), text(output.stdout), text(output.stderr))
+        };
+        profile("max_timeout_ms = 500\ntimeout_ms = 500");
+        let (status, output, told) = run(&[]);
+        assert_eq!((status, output.as_str()), (Some(124), ""), "{mode:?}: the control: {told}");
+        let (status, output, told) = run(&["--timeout", "none"]);
+        assert_eq!((status, output.as_str()), (Some(0), "done\n"), "{mode:?}: {told}");
+        assert!(!told.contains("the profile ends"), "{mode:?}: {told}");
+        profile("max_timeout_ms = 500\ntimeout_ms = 500\njob_ms = 700");
+        let (status, output, told) = run(&["--timeout", "none"]);
+        assert_eq!((status, output.as_str()), (Some(124), ""), "{mode:?}: {told}");
+        assert!(told.contains("the profile ends the command after 700ms"), "{mode:?}: {told}");
+        assert!(commands.daemons().is_empty(), "{mode:?}");
+        // A daemon that runs already keeps the limit of its profile, and says so.
+        profile("max_timeout_ms = 500\ntimeout_ms = 500");
+        let daemon = commands.world.daemon();
+        let words = ["--profile", "short", "--timeout", "none", "--", "sleep 1.5; echo done"];
+        let by = format!("exec env PALISADE_SOCKET={} \"$@\"", daemon.socket.display());
+        let output = commands.run_by(&by, &words);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(124), "{mode:?}: {told}");
+        assert!(told.contains("the profile ends the command after 500ms"), "{mode:?}: {told}");
+    }
+}

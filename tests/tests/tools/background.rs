@@ -83,20 +83,26 @@ fn sigterm_to_the_process_that_stays_ends_the_job_and_commits_what_it_did() {
 }
 
 #[test]
-fn without_a_daemon_nothing_is_started_and_it_is_said_what_to_do() {
-    for mode in Mode::all() {
+fn where_no_daemon_can_stay_nothing_is_started_and_it_is_said_what_to_do() {
+    let refused = |mode, more: &[&str]| {
         let world = World::new(mode);
         let mut command = world.command("palisade");
-        command.args(["run", "--background", "--", "echo done > made.txt"]);
+        command.args(["run", "--background"]).args(more).args(["--", "echo done > made.txt"]);
         let (status, output, errors) = finish(&world, &mut command);
-        assert_eq!((status, output.as_str()), (Some(125), ""));
-        assert_eq!(
-            errors,
-            "error: a background run needs a running daemon, and none is running\nhint: start one \
-             with `palisaded`, or as a service; or run it in the foreground\n"
-        );
+        assert_eq!((status, output.as_str()), (Some(125), ""), "{errors}");
         assert!(!world.workspace().join("made.txt").exists());
+        errors
+    };
+    for mode in Mode::all() {
+        assert_eq!(
+            refused(mode, &["--profiles", "."]),
+            "error: a background run does not start a daemon with other directories of profiles\n\
+             hint: start one with `palisaded --profiles DIR`; or run it in the foreground\n"
+        );
     }
+    // Root has a directory for sockets in any case.
+    let errors = refused(Mode::User, &[]);
+    assert!(errors.contains("and none can be left running here\nhint: start one"), "{errors}");
 }
 
 #[test]

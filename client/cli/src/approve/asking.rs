@@ -8,10 +8,10 @@ use crate::{
     linger::{self, Linger},
     print,
 };
-use palisade_client::{Call, Client, Error, ErrorCode, Open, Registration, Session};
+use palisade_client::{Call, Client, Error, ErrorCode, JobInfo, Open, Registration, Session};
 use palisade_options::{
     Connection, SessionTerms,
-    connect::{self, DaemonChoice, PrivateReason},
+    connect::{self, Daemon, DaemonChoice, PrivateReason},
 };
 use std::io::IsTerminal as _;
 use tokio::task::AbortHandle;
@@ -57,10 +57,30 @@ pub(crate) async fn connect(options: &Connection) -> Result<(Client, Approvers),
 /// Connects for a command that makes no call, so that nothing is asked.
 pub(crate) async fn connect_to_read(options: &Connection) -> Result<Client, Failure> {
     let (client, daemon) = connect::connect(options).await?;
+    tell_of(daemon);
+    Ok(client)
+}
+
+/// Connects as [`connect_to_read`] does. Where no daemon is running, returns those too that earlier
+/// commands left running and that have jobs, each with its jobs.
+pub(crate) async fn connect_to_jobs(
+    options: &Connection,
+) -> Result<(Client, Vec<(Client, Vec<JobInfo>)>), Failure> {
+    let (client, daemon) = connect::connect(options).await?;
+    tell_of(daemon);
+    let lingering = match daemon {
+        Daemon::Private(PrivateReason::NoneRuns) => linger::with_jobs().await,
+        Daemon::Private(PrivateReason::Profiles | PrivateReason::NotAdmitted) | Daemon::Running => {
+            Vec::new()
+        }
+    };
+    Ok((client, lingering))
+}
+
+fn tell_of(daemon: Daemon) {
     if let Some(notice) = daemon.notice() {
         print::note(&format!("note: {notice}"));
     }
-    Ok(client)
 }
 
 /// Opens a session on these terms, to make one call in it. A private daemon loads only the session's
@@ -91,6 +111,10 @@ pub(crate) async fn open_for(
             return Ok((client, Approvers::Nobody, session));
         }
     }
+    let private = match linger {
+        Linger::WithOneLongCall => private.long_calls(),
+        Linger::Never | Linger::AsConfigured => private,
+    };
     let private = private.only_profile(profile).one_call();
     let (client, asking) = start(DaemonChoice::Private(private, why)).await?;
     let session = client.open(open).await;

@@ -5,6 +5,7 @@ use super::Run;
 use crate::{
     exit::FAILED,
     failure::Failure,
+    linger::{self, Linger},
     options::{LONGEST, TimeLimit},
     print, programs,
 };
@@ -19,6 +20,9 @@ const KEEP: &str = "--keep";
 
 /// The longest time that one request waits for the job's end.
 const WAIT: Duration = Duration::from_secs(600);
+
+/// The time for which a daemon stays after the job where none is to stay.
+const SHORTEST_REST: Duration = Duration::from_millis(1);
 
 /// The pause between two requests, for a daemon that answers at once.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -49,21 +53,7 @@ impl Run {
     pub(super) async fn keep(&self) -> Result<u8, Failure> {
         let open = self.session.terms.open()?;
         let variables = super::variables(&self.env, |name| std::env::var_os(name))?;
-        let client = match connect::find(&self.session.terms.connection).await? {
-            DaemonChoice::Running(client) => client,
-            DaemonChoice::Private(_, PrivateReason::NotAdmitted) => {
-                return Err(Failure::new(
-                    "a background run needs the running daemon, and this user may not use it",
-                    "ask to be added to the group palisade-users; or run it in the foreground",
-                ));
-            }
-            DaemonChoice::Private(..) => {
-                return Err(Failure::new(
-                    "a background run needs a running daemon, and none is running",
-                    "start one with `palisaded`, or as a service; or run it in the foreground",
-                ));
-            }
-        };
+        let client = self.daemon().await?;
         let session = client.open(open).await?;
         let mut call = self.bash(&session, variables);
         if let Some(TimeLimit::Of(limit)) = self.session.timeout {
@@ -85,6 +75,44 @@ impl Run {
         }))?;
         wait(&client, &session, status.job).await?;
         Ok(0)
+    }
+}
+
+impl Run {
+    /// Connects to the running daemon, or to one that stays for as long as the job runs.
+    async fn daemon(&self) -> Result<Client, Failure> {
+        let terms = &self.session.terms;
+        let private = match connect::find(&terms.connection).await? {
+            DaemonChoice::Running(client) => return Ok(client),
+            DaemonChoice::Private(_, PrivateReason::NotAdmitted) => {
+                return Err(Failure::new(
+                    "a background run needs the running daemon, and this user may not use it",
+                    "ask to be added to the group palisade-users; or run it in the foreground",
+                ));
+            }
+            DaemonChoice::Private(_, PrivateReason::Profiles) => {
+                return Err(Failure::new(
+                    "a background run does not start a daemon with other directories of profiles",
+                    "start one with `palisaded --profiles DIR`; or run it in the foreground",
+                ));
+            }
+            DaemonChoice::Private(private, PrivateReason::NoneRuns) => private,
+        };
+        let linger = if self.session.no_linger { Linger::Never } else { Linger::AsConfigured };
+        let rest = linger.rest()?.unwrap_or(SHORTEST_REST);
+        let profile = terms.profile.as_deref();
+        if let Some(client) = linger::connect(&private, profile, rest).await {
+            return Ok(client);
+        }
+        // A daemon that ends at once makes the state directory if it is missing, or says what is wrong.
+        private.clone().only_profile(profile).start().await?.shutdown().await?;
+        linger::connect(&private, profile, rest).await.ok_or_else(|| {
+            Failure::new(
+                "a background run needs a running daemon, and none can be left running here",
+                "start one with `palisaded`, or as a service; or set XDG_RUNTIME_DIR to a directory \
+                 that only this user can enter, and have no palisaded.toml",
+            )
+        })
     }
 }
 

@@ -97,6 +97,10 @@ pub struct Options {
     /// With --embedded, prepare nothing for a second call. More calls work, but begin more slowly
     #[arg(long, requires = "embedded")]
     pub one_call: bool,
+    /// With --embedded, let a call take as long as a job of its profile: limits.job_ms instead of
+    /// limits.max_timeout_ms, and at most 24 hours
+    #[arg(long, requires = "embedded")]
+    pub long_calls: bool,
     /// With --embedded, standard input is a listening socket: serve the clients of this user that connect
     /// to it, from the background, and exit after this many milliseconds without one
     #[arg(long, value_name = "MS", requires = "embedded",

@@ -37,7 +37,7 @@ mod started;
 
 pub(crate) use endpoints::{ClientEndpoint, OperatorEndpoint, ReportTargets};
 pub use error::SettingsError;
-pub(crate) use profiles::{LoadedProfiles, ProfilePlaces};
+pub(crate) use profiles::{CallTime, LoadedProfiles, ProfilePlaces};
 pub(crate) use started::StartedBy;
 
 /// The default time, in milliseconds, that running calls may take to finish when the daemon stops.
@@ -238,6 +238,7 @@ impl Settings {
             StartedBy::Root => Some(privilege::account(user.as_deref())?),
             StartedBy::User => None,
         };
+        let calls = if options.long_calls { CallTime::OfJob } else { CallTime::OfProfile };
         let (given, usual) = if given { (directories, None) } else { (Vec::new(), usual) };
         Ok(Self {
             quotas: choose::quotas(file.quotas, file.undo.keep, &client_endpoint, &mut effective),
@@ -246,7 +247,14 @@ impl Settings {
             linger: options.linger_ms.map(Duration::from_millis),
             lingers_in: by.lingering_sockets(),
             provider_socket,
-            profiles: ProfilePlaces { given, usual, only: options.only_profile, by, offered },
+            profiles: ProfilePlaces {
+                given,
+                usual,
+                only: options.only_profile,
+                calls,
+                by,
+                offered,
+            },
             state,
             account,
             launcher_socket,

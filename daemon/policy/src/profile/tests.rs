@@ -142,3 +142,17 @@ fn the_digest_is_of_what_is_said() {
     }
     assert_ne!(Profile::parse("other", GOOD).unwrap().digest(), good);
 }
+
+#[test]
+fn long_calls_take_as_long_as_jobs_and_no_less_than_before() {
+    let longest = |limits: &str| {
+        let text = GOOD.replace("[limits]", &format!("[limits]\ntimeout_ms = 1\n{limits}"));
+        let profile = parse(&text).unwrap();
+        let long = profile.with_long_calls().unwrap();
+        assert_eq!(long.digest() == profile.digest(), long.settings == profile.settings);
+        long.max_timeout_ms()
+    };
+    assert_eq!(longest("max_timeout_ms = 500"), 24 * 60 * 60 * 1000);
+    assert_eq!(longest("max_timeout_ms = 500\njob_ms = 700"), 700);
+    assert_eq!(longest("max_timeout_ms = 500\njob_ms = 300"), 500);
+}

@@ -22,8 +22,19 @@ pub(crate) struct ProfilePlaces {
     /// The only profile to load, with those that it extends or is observed under; other files are
     /// not opened. `None`: all of them.
     pub(super) only: Option<String>,
+    /// Whether calls may take as long as jobs.
+    pub(super) calls: CallTime,
     pub(super) by: StartedBy,
     pub(super) offered: Vec<Offered>,
+}
+
+/// How long a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallTime {
+    /// As long as the profile says.
+    OfProfile,
+    /// As long as a job of the profile.
+    OfJob,
 }
 
 /// A file in a directory of profiles.
@@ -77,7 +88,7 @@ impl ProfilePlaces {
     pub(crate) fn load(&self, reach: &OpenDirectories) -> Result<LoadedProfiles, SettingsError> {
         let files = self.files(reach)?;
         if let Some(name) = &self.only {
-            let set = self.offer(self.load_only(name, &files, reach)?);
+            let set = self.offer(self.load_only(name, &files, reach)?)?;
             if set.get(name).is_some() {
                 return Ok(LoadedProfiles { set, invalid: Vec::new() });
             }
@@ -85,7 +96,7 @@ impl ProfilePlaces {
         }
         let sources = files.iter().map(|file| file.source(self.by, reach));
         let (set, invalid) = ProfileSet::valid(sources.collect::<Result<Vec<_>, _>>()?)?;
-        Ok(LoadedProfiles { set: self.offer(set), invalid })
+        Ok(LoadedProfiles { set: self.offer(set)?, invalid })
     }
 
     /// Loads one profile and those that it needs; nothing if there is none of this name.
@@ -102,10 +113,14 @@ impl ProfilePlaces {
         })
     }
 
-    /// Removes the built-in profiles that are not offered.
-    fn offer(&self, set: ProfileSet) -> ProfileSet {
+    /// Removes the built-in profiles that are not offered, and sets how long calls may take.
+    fn offer(&self, set: ProfileSet) -> Result<ProfileSet, SettingsError> {
         let kept_back = Offered::ALL.iter().filter(|(profile, _)| !self.offered.contains(profile));
-        kept_back.fold(set, |set, (_, name)| set.without(name))
+        let set = kept_back.fold(set, |set, (_, name)| set.without(name));
+        match self.calls {
+            CallTime::OfProfile => Ok(set),
+            CallTime::OfJob => Ok(set.with_long_calls()?),
+        }
     }
 
     /// Returns the files of all directories, none of which is opened yet.
@@ -152,7 +167,7 @@ mod tests {
 
     fn places(given: Vec<PathBuf>) -> ProfilePlaces {
         let (by, offered) = (StartedBy::Root, Vec::new());
-        ProfilePlaces { given, usual: None, only: None, by, offered }
+        ProfilePlaces { given, usual: None, only: None, calls: CallTime::OfProfile, by, offered }
     }
 
     fn load(
