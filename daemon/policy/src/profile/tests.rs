@@ -146,7 +146,7 @@ fn the_digest_is_of_what_is_said() {
 #[test]
 fn long_calls_take_as_long_as_jobs_and_no_less_than_before() {
     let longest = |limits: &str| {
-        let text = GOOD.replace("[limits]", &format!("[limits]\ntimeout_ms = 1\n{limits}"));
+        let text = GOOD.replace("timeout_ms = 1000", &format!("timeout_ms = 1\n{limits}"));
         let profile = parse(&text).unwrap();
         let long = profile.with_long_calls().unwrap();
         assert_eq!(long.digest() == profile.digest(), long.settings == profile.settings);
