@@ -160,6 +160,7 @@ fn has_it(desk: &Desk) -> bool {
 struct Tally {
     reading: usize,
     refused: usize,
+    timed_out: usize,
     controls: usize,
     destroyed: usize,
 }
@@ -188,6 +189,7 @@ fn try_lines(mode: Mode, lines: usize, mut dice: Dice) -> Tally {
         assert_ne!(result.route, Some(Route::Direct), "{line}");
         tally.reading += usize::from(result.route == Some(Route::Reading));
         tally.refused += usize::from(!result.success);
+        tally.timed_out += usize::from(result.timed_out);
         if number % 20 == 0 {
             furnish(&control);
             drop(run(&control, &line));
@@ -198,12 +200,17 @@ fn try_lines(mode: Mode, lines: usize, mut dice: Dice) -> Tally {
     tally
 }
 
+/// The number of daemons of each mode that try lines at once. A loop that only its time ends leaves
+/// the processors to the others.
+const DESKS: usize = 4;
+
 #[test]
 fn no_line_loses_anything_unasked() {
     let modes = Mode::all();
-    let lines = cases(2_000, 50_000) / modes.len();
+    let lines = cases(2_000, 50_000).div_ceil(modes.len() * DESKS);
     let mut dice = Dice::new("lines");
-    let dice: Vec<_> = modes.iter().map(|mode| (*mode, dice.beside())).collect();
+    let desks = modes.iter().flat_map(|mode| [*mode; DESKS]);
+    let dice: Vec<_> = desks.map(|mode| (mode, dice.beside())).collect();
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
         let tried = |(mode, dice)| scope.spawn(move || try_lines(mode, lines, dice));
         let tried: Vec<_> = dice.into_iter().map(tried).collect();
@@ -211,6 +218,8 @@ fn no_line_loses_anything_unasked() {
     });
     let sum = |of: fn(&Tally) -> usize| tallies.iter().map(of).sum::<usize>();
     let (reading, refused) = (sum(|one| one.reading), sum(|one| one.refused));
+    report("random lines that were tried", lines * tallies.len());
+    report("of them, ended by their time", sum(|one| one.timed_out));
     let (controls, destroyed) = (sum(|one| one.controls), sum(|one| one.destroyed));
     report(
         "random lines that took the reading route; that were refused or failed",
