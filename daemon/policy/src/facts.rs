@@ -80,6 +80,15 @@ pub(crate) const PLANT: &str = "plant";
 /// The kind of a finding about a possible loss. Rules about destructive commands apply to it too.
 pub(crate) const SUSPECTED: &str = "suspected";
 
+/// The reason of the finding about a text that is not proven to only read.
+pub(crate) const UNPROVEN: &str =
+    "it is not proven to only read, and nothing would hold back what it changes";
+
+/// Returns `true` for the finding about a text that is not proven to only read. It names no loss.
+pub(crate) fn is_unproven(finding: &Finding) -> bool {
+    finding.kind == SUSPECTED && finding.why == UNPROVEN
+}
+
 /// Returns `true` if a finding needs approval under `ask = "destructive"`.
 #[must_use]
 pub fn is_asked(finding: &Finding) -> bool {

@@ -9,7 +9,7 @@ pub(crate) use binding::check_bound;
 
 use crate::{
     entries::{TMP, ToolEntry, VARIABLES},
-    facts::{Commands, DESTRUCTIVE, Facts, SUSPECTED, is_asked},
+    facts::{Commands, DESTRUCTIVE, Facts, SUSPECTED, is_asked, is_unproven},
     keys::{noun, text, words},
     source::WithOrigin,
 };
@@ -152,6 +152,9 @@ pub(crate) fn ruling<'a>(
         Commands::Known(commands) => commands,
         Commands::Unknown => return Ruling::Silent,
     };
+    // Whoever allows a command by name does not expect a proof that it only reads.
+    let is_expected = |words: &Vec<String>| allowing.iter().any(|rule| rule.allows_acting(words));
+    let acts = !commands.is_empty() && commands.iter().all(is_expected);
     let anything = !commands.is_empty() || !facts.paths.is_empty();
     let covered = commands.iter().all(|words| allowing.iter().any(|rule| rule.allows(words)))
         && facts.paths.iter().all(|path| {
@@ -159,7 +162,8 @@ pub(crate) fn ruling<'a>(
             !commands.is_empty() || allowing.iter().any(below)
         })
         && facts.findings.iter().filter(|finding| is_asked(finding)).all(|finding| {
-            allowing.iter().any(|rule| rule.allows_finding(finding, &facts.commands))
+            acts && is_unproven(finding)
+                || allowing.iter().any(|rule| rule.allows_finding(finding, &facts.commands))
         });
     if anything && covered { Ruling::Allow } else { Ruling::Silent }
 }
@@ -234,6 +238,11 @@ impl Rule {
 
     fn allows(&self, words: &[String]) -> bool {
         !self.command.is_empty() && self.paths.is_empty() && self.begins(words)
+    }
+
+    /// Returns `true` if the rule allows a command that is not proven to only read.
+    fn allows_acting(&self, words: &[String]) -> bool {
+        self.allows(words) && (self.findings.is_empty() || self.names_kind(SUSPECTED))
     }
 
     /// Returns `true` if the rule allows a finding, through its command or through its kind.

@@ -23,6 +23,16 @@ fn guards_that_hold_less_say_so() {
             (result.stdout.as_str(), result.receipt.as_ref().unwrap().guard),
             ("", Guard::Text)
         );
+        // One that a rule allows by name is, but not with others, nor if it is known to lose something.
+        let rule = "\n[[rules]]\nverdict = \"allow\"\nwhy = \"it is ours\"\ncommand = [\"sh\"]\n";
+        let desk = filled(mode, &format!("{}{rule}", guarded("text")));
+        let code = |line: &str| desk.sandbox.bash(line).error.map(|error| error.code);
+        for line in ["sh wipe.sh; touch new", "sh wipe.sh; rm b.txt", "sh wipe.sh > b.txt"] {
+            assert_eq!(code(line), Some(ErrorCode::Denied), "{mode:?}: {line}");
+        }
+        assert!(desk.text("d/c.txt").is_some() && desk.text("b.txt").is_some());
+        assert_eq!(code("sh wipe.sh"), None, "{mode:?}");
+        assert_eq!(desk.text("d/c.txt"), None, "the control: it ran");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Commands,
-    facts::{DESTRUCTIVE, SUSPECTED},
+    facts::{DESTRUCTIVE, SUSPECTED, UNPROVEN},
     is_asked,
 };
 use bincode::{Decode, Encode};
@@ -240,9 +240,8 @@ fn is_lost(target: &FindingTarget, place: &dyn PathLookup) -> bool {
 /// findings requires approval already. It is for a command whose changes nothing holds back.
 #[must_use]
 pub fn unproven(nature: Nature, findings: &[Finding]) -> Option<Finding> {
-    let why = "it is not proven to only read, and nothing would hold back what it changes";
     let is_unproven = nature != Nature::Reads && !findings.iter().any(is_asked);
-    is_unproven.then(|| Finding::new(SUSPECTED, Severity::Warning, why))
+    is_unproven.then(|| Finding::new(SUSPECTED, Severity::Warning, UNPROVEN))
 }
 
 /// Returns `true` if findings of the analysis require approval of a call, under an ask mode.

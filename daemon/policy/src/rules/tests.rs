@@ -1,6 +1,7 @@
 //! Tests of rules, alone and combined.
 
 use super::*;
+use crate::analysis::{Nature, unproven};
 use crate::{ASKED_KINDS, Judgement, Profile, judge};
 use palisade_protocol::{Ask, JsonText, Severity, ToolMetadata};
 
@@ -104,6 +105,30 @@ fn allow_needs_every_command_and_finding_covered() {
     assert_eq!(judged(&unknown), Verdict::Ask);
     // A session with a stricter ask mode still needs approval.
     assert_eq!(answer(&profile, Ask::Always, "bash", &asked("rm -r build")), Verdict::Ask);
+}
+
+#[test]
+fn a_command_allowed_by_name_needs_no_proof_that_it_only_reads() {
+    let judged = |rules: &str, facts: &Facts| {
+        let profile = parse("destructive", rules).unwrap();
+        answer(&profile, Ask::Destructive, "bash", facts)
+    };
+    let unproven = unproven(Nature::Acts, &[]).unwrap();
+    let line = |lines: &[&str]| Facts { findings: vec![unproven.clone()], ..bash(lines) };
+    let make = rule("allow", "tools = [\"bash\"]\ncommand = [\"make\"]");
+    assert_eq!(judged(&make, &line(&["make all"])), Verdict::Allow);
+    assert_eq!(judged(&make, &line(&["make all", "tee log"])), Verdict::Ask);
+    assert_eq!(judged(&make, &Facts { commands: Commands::Unknown, ..line(&[]) }), Verdict::Ask);
+    assert_eq!(judged(&make, &line(&[])), Verdict::Ask);
+    // A loss in the same line is still asked about.
+    let mut loss = line(&["make all"]);
+    loss.findings.extend(asked("rm victim").findings);
+    assert_eq!(judged(&make, &loss), Verdict::Ask);
+    // A rule about other findings is no answer to this one.
+    let plants = rule("allow", "command = [\"make\"]\nfindings = [\"plant\"]");
+    assert_eq!(judged(&plants, &line(&["make all"])), Verdict::Ask);
+    let other = rule("allow", "command = [\"cargo\"]");
+    assert_eq!(judged(&other, &line(&["make all"])), Verdict::Ask);
 }
 
 #[test]
