@@ -1,7 +1,11 @@
 //! The filters of a session whose programs are recorded. Runs in the cell.
 
-use crate::{failure::StepFailure, kernel::FilterProgram, seccomp};
-use palisade_plan::{Path, Sockets, SyscallAction, SyscallRule};
+use crate::{
+    failure::StepFailure,
+    kernel::FilterProgram,
+    seccomp::{self, Bounds},
+};
+use palisade_plan::{Path, SyscallAction, SyscallRule};
 
 /// The number of the system call that installs a filter.
 const SECCOMP: u32 = libc::SYS_seccomp as u32;
@@ -20,11 +24,11 @@ pub struct RecordingRules {
 impl RecordingRules {
     pub(crate) fn new(
         rules: &[SyscallRule],
-        sockets: Sockets,
+        bounds: Bounds,
         own: Vec<Path>,
         bound: Vec<Path>,
     ) -> Result<Self, StepFailure> {
-        let filter = FilterProgram::new(&seccomp::assemble_for(rules, sockets)?);
+        let filter = FilterProgram::new(&seccomp::assemble_for(rules, bounds)?);
         Ok(Self { filter, own, bound })
     }
 }

@@ -6,15 +6,22 @@ use crate::{
     kernel::{self, DenialLogging},
 };
 use palisade_plan::{
-    FixedRule, Instruction, NetworkSockets, Sockets, SyscallRule, assemble, fixed_rules,
+    FixedRule, Instruction, NetworkSockets, SetIdBits, Sockets, SyscallRule, assemble, fixed_rules,
 };
 use std::sync::LazyLock;
 
 /// The sockets of most sessions.
 const USUAL: Sockets = Sockets { network: NetworkSockets::Own, unix: true };
 
+/// What the fixed rules leave to a process.
+pub(crate) type Bounds = (Sockets, SetIdBits);
+
+/// The set-id bits that processes may have.
+const BITS: [SetIdBits; 3] = [SetIdBits::SetGid, SetIdBits::None, SetIdBits::NoneByAnyCall];
+
 /// The fixed rules of most sessions.
-static FIXED: LazyLock<Vec<FixedRule>> = LazyLock::new(|| fixed_rules(USUAL));
+static FIXED: LazyLock<[(SetIdBits, Vec<FixedRule>); 3]> =
+    LazyLock::new(|| BITS.map(|bits| (bits, fixed_rules(USUAL, bits))));
 
 /// Makes the fixed rules ahead, while the process waits for its setup.
 pub(crate) fn prepare_fixed() {
@@ -24,11 +31,12 @@ pub(crate) fn prepare_fixed() {
 /// Assembles a plan's rules and the fixed rules.
 pub(crate) fn assemble_for(
     rules: &[SyscallRule],
-    sockets: Sockets,
+    (sockets, bits): Bounds,
 ) -> Result<Vec<Instruction>, StepFailure> {
-    let assembled = match sockets == USUAL {
-        true => assemble(rules, &FIXED),
-        false => assemble(rules, &fixed_rules(sockets)),
+    let known = FIXED.iter().find(|(known, _)| sockets == USUAL && *known == bits);
+    let assembled = match known {
+        Some((_, fixed)) => assemble(rules, fixed),
+        None => assemble(rules, &fixed_rules(sockets, bits)),
     };
     assembled.map_err(|error| StepFailure::NotInForce(error.to_string()))
 }
@@ -45,10 +53,10 @@ pub struct InstalledFilter {
 /// Assembles and installs the filter.
 pub(crate) fn install(
     rules: &[SyscallRule],
-    sockets: Sockets,
+    bounds: Bounds,
     logged: DenialLogging,
 ) -> Result<InstalledFilter, StepFailure> {
-    let instructions = assemble_for(rules, sockets)?;
+    let instructions = assemble_for(rules, bounds)?;
     let mut program: Vec<_> = instructions
         .iter()
         .map(|i| libc::sock_filter { code: i.code, jt: i.jt, jf: i.jf, k: i.k })

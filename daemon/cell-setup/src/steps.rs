@@ -217,19 +217,19 @@ pub fn take(
             taken.landlock = Some(landlock::enforce(&grants, tcp, layers)?);
             Ok(())
         }
-        Step::Seccomp { rules, sockets } => {
+        Step::Seccomp { rules, sockets, bits } => {
             let logged = match taken.audit_session {
                 Some(_) => kernel::DenialLogging::All,
                 None => kernel::DenialLogging::Usual,
             };
-            taken.seccomp = Some(seccomp::install(&rules, sockets, logged)?);
+            taken.seccomp = Some(seccomp::install(&rules, (sockets, bits), logged)?);
             Ok(())
         }
-        Step::SeccompRecording { rules, sockets, own, bound } => {
-            taken.recording = Some(RecordingRules::new(&rules, sockets, own, bound)?);
+        Step::SeccompRecording { rules, sockets, bits, own, bound } => {
+            taken.recording = Some(RecordingRules::new(&rules, (sockets, bits), own, bound)?);
             taken.seccomp = Some(seccomp::install(
                 &recording::runner_rules(&rules),
-                sockets,
+                (sockets, bits),
                 kernel::DenialLogging::Usual,
             )?);
             Ok(())

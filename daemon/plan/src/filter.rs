@@ -7,7 +7,7 @@ mod fixed;
 mod proof;
 
 pub use assembly::assemble;
-pub use fixed::{FIRST_UNKNOWN, FixedRule, NetworkSockets, Sockets, fixed_rules};
+pub use fixed::{FIRST_UNKNOWN, FixedRule, NetworkSockets, SetIdBits, Sockets, fixed_rules};
 pub(crate) use proof::{Excess, find_excess};
 
 /// The comparison of an argument. `mask` is applied first.

@@ -37,7 +37,7 @@ pub use cover::Cover;
 pub use facts::{CgroupFacts, CgroupVersion, Facts, Found, KERNEL_RECORDS, OverlayFacts};
 pub use filter::{
     Compare, Condition, FIRST_UNKNOWN, FilterError, FixedRule, Instruction, NetworkSockets,
-    Sockets, SyscallAction, SyscallRule, assemble, fixed_rules,
+    SetIdBits, Sockets, SyscallAction, SyscallRule, assemble, fixed_rules,
 };
 pub use launch::{
     Access, Bind, Durable, Grant, LaunchPlan, Limits, MissingPath, Network, Records, SessionUid,

@@ -2,8 +2,8 @@
 //! reader sees all of it and a test can leave a step out.
 
 use crate::{
-    Access, Bind, Grant, Namespace, Path, Sockets, SyscallRule, Tmpfs, Transactions, Upper,
-    authority::Authority, names::Names,
+    Access, Bind, Grant, Namespace, Path, SetIdBits, Sockets, SyscallRule, Tmpfs, Transactions,
+    Upper, authority::Authority, names::Names,
 };
 use bincode::{Decode, Encode};
 
@@ -307,6 +307,8 @@ pub enum Step {
         rules: Vec<SyscallRule>,
         /// The sockets that the fixed rules leave to the session.
         sockets: Sockets,
+        /// The set-id bits that the fixed rules leave to the process.
+        bits: SetIdBits,
     },
     /// Install the system call filter of a runner that records. Only the runner itself may have a
     /// listener. Each of its programs gets the whole filter again, and a second one that records
@@ -316,6 +318,8 @@ pub enum Step {
         rules: Vec<SyscallRule>,
         /// The sockets that the fixed rules leave to the session.
         sockets: Sockets,
+        /// The set-id bits that the fixed rules leave to the process.
+        bits: SetIdBits,
         /// Directories below which single names are not recorded.
         own: Vec<Path>,
         /// Paths bound below those directories, which are recorded again.

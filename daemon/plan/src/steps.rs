@@ -4,8 +4,8 @@ use crate::{
     Absent, Access, Bind, DEVICES, Facts, Found, Grant, Identity, LaunchPlan, Layer, Limits,
     MissingPath, MountRights, MountsBelow, NameServers, Namespace, Network, NetworkSockets,
     NoiseOverlays, Overlay, Path, ProcView, RESOLV_CONF, Records, Resource, Rlimit, Role, Root,
-    Runs, Sockets, Step, Tcp, Tmpfs, Transactions, Upper, authority::TRUSTED_CERTIFICATES,
-    names::NameList, record::Recording,
+    Runs, SetIdBits, Sockets, Step, Tcp, Tmpfs, Transactions, Upper,
+    authority::TRUSTED_CERTIFICATES, names::NameList, record::Recording,
 };
 /// An error from making the list of steps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -189,28 +189,43 @@ pub fn steps(
         if sockets.network == NetworkSockets::Own && !has(Layer::Network) {
             sockets.network = NetworkSockets::None;
         }
+        let bits = set_id_bits(plan, role);
         steps.push(match (plan.recording, role) {
             (Recording::Yes, Role::Runner | Role::Reader | Role::Transaction) => {
-                recording(plan, sockets)
+                recording(plan, sockets, bits)
             }
             (Recording::Yes, Role::Files | Role::Trial | Role::Sweep) | (Recording::No, _) => {
-                Step::Seccomp { rules: plan.syscalls.clone(), sockets }
+                Step::Seccomp { rules: plan.syscalls.clone(), sockets, bits }
             }
         });
     }
     Ok((steps, absent))
 }
 
+/// Returns the set-id bits that a process may set. What changes the host's files at once may set none:
+/// such a file would lend its owner's rights to another user of the host. The file tools and commits
+/// give no file one, but directories keep theirs.
+fn set_id_bits(plan: &LaunchPlan, role: Role) -> SetIdBits {
+    match role {
+        Role::Files | Role::Reader => SetIdBits::SetGid,
+        Role::Transaction if plan.binds.iter().all(|bind| bind.access != Access::Write) => {
+            SetIdBits::SetGid
+        }
+        Role::Runner => SetIdBits::NoneByAnyCall,
+        Role::Trial | Role::Transaction | Role::Sweep => SetIdBits::None,
+    }
+}
+
 /// Returns the filter step of a runner that records. The workspace and the private directories
 /// shared by all users (`/tmp`, `/run`) are recorded as a whole. The home is not, because other
 /// entries are mounted in it.
-fn recording(plan: &LaunchPlan, sockets: Sockets) -> Step {
+fn recording(plan: &LaunchPlan, sockets: Sockets, bits: SetIdBits) -> Step {
     let shared = |tmpfs: &&Tmpfs| tmpfs.mode & 0o1000 != 0 || tmpfs.path == Path::from("/run");
     let private = plan.tmpfs.iter().filter(shared).map(|tmpfs| tmpfs.path.clone());
     let own: Vec<Path> = std::iter::once(plan.workspace.path.clone()).chain(private).collect();
     let inside = |path: &Path| own.iter().any(|own| path.as_path().starts_with(own.as_path()));
     let bound = plan.binds.iter().map(|bind| bind.path.clone()).filter(inside).collect();
-    Step::SeccompRecording { rules: plan.syscalls.clone(), sockets, own, bound }
+    Step::SeccompRecording { rules: plan.syscalls.clone(), sockets, bits, own, bound }
 }
 
 /// Checks that a program can have its own mounts, which both the reading route and the transaction

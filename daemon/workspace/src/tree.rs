@@ -233,6 +233,17 @@ impl TreeVisitor for RemovalVisitor {
 /// # Errors
 /// The kernel's error.
 pub fn set_mode(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
+    const SHARED_DIRECTORY: u32 = 0o042_000;
+    let bit = rustix::fs::fstat(handle)?.st_mode & SHARED_DIRECTORY == SHARED_DIRECTORY;
+    let set = |mode| chmod(handle, mode);
+    match set(if bit { mode | 0o2000 } else { mode }) {
+        // The filter of some processes refuses the bit.
+        Err(Errno::PERM) if bit => set(mode),
+        done => done,
+    }
+}
+
+fn chmod(handle: &impl AsFd, mode: u32) -> Result<(), Errno> {
     let own = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
     rustix::fs::chmodat(CWD, own, Mode::from_raw_mode(mode), AtFlags::empty())
 }

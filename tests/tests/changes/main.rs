@@ -19,6 +19,7 @@ mod overlays;
 mod plants;
 mod routes;
 mod sequences;
+mod set_gid;
 mod shared_workspaces;
 mod stored;
 mod tracked;

@@ -3,7 +3,7 @@
 
 use palisade_plan::{
     Access, Bind, FIRST_UNKNOWN, Grant, MissingPath, NameServers, Namespace, Network, ProcView,
-    Root, Sockets, Step, SyscallAction, SyscallRule, Tcp, Tmpfs,
+    Root, SetIdBits, Sockets, Step, SyscallAction, SyscallRule, Tcp, Tmpfs,
 };
 use palisade_tests::{Cell, Mode, Pids, World, own, plan};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
@@ -191,7 +191,10 @@ fn landlock_alone_keeps_data_from_being_run() {
 fn open_filter(network: Network) -> Vec<Step> {
     let allow = |number| SyscallRule { number, clauses: vec![], otherwise: SyscallAction::Allow };
     let rules = (0..FIRST_UNKNOWN + 10).map(allow).collect();
-    vec![Step::NoNewPrivileges, Step::Seccomp { rules, sockets: Sockets::of(&network) }]
+    vec![
+        Step::NoNewPrivileges,
+        Step::Seccomp { rules, sockets: Sockets::of(&network), bits: SetIdBits::None },
+    ]
 }
 
 #[test]
@@ -259,7 +262,10 @@ fn seccomp_alone_refuses_what_is_not_on_the_list() {
     let world = world();
     let syscalls = plan(&world.workspace()).syscalls;
     let sockets = Sockets::of(&Network::Loopback);
-    let steps = vec![Step::NoNewPrivileges, Step::Seccomp { rules: syscalls, sockets }];
+    let steps = vec![
+        Step::NoNewPrivileges,
+        Step::Seccomp { rules: syscalls, sockets, bits: SetIdBits::None },
+    ];
     let attempts = [
         "sys:keyctl:0:-3:0:0:0",
         "sys:add_key:@user:@x:0:0:0",
@@ -309,7 +315,10 @@ fn int_80_is_killed_by_the_filter_and_by_nothing_else() {
     let world = world();
     let syscalls = plan(&world.workspace()).syscalls;
     let sockets = Sockets::of(&Network::Loopback);
-    let steps = vec![Step::NoNewPrivileges, Step::Seccomp { rules: syscalls, sockets }];
+    let steps = vec![
+        Step::NoNewPrivileges,
+        Step::Seccomp { rules: syscalls, sockets, bits: SetIdBits::None },
+    ];
     // 20 is getpid there.
     let [held, free] = with_and_without(&world, steps, Pids::Shared, &["int80:20"]);
     assert_eq!(held, ["SIGSYS"]);

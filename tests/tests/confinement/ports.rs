@@ -3,7 +3,9 @@
 //! launcher's. What `loopback` keeps away: `network.rs`.
 
 use palisade_client::{Error, Open};
-use palisade_plan::{Access, Grant, MissingPath, Namespace, Network, Sockets, Step, Tcp};
+use palisade_plan::{
+    Access, Grant, MissingPath, Namespace, Network, SetIdBits, Sockets, Step, Tcp,
+};
 use palisade_policy::SyscallList;
 use palisade_protocol::{ErrorCode, NetworkReceipt};
 use palisade_tests::{Booted, Cell, Mode, Pids, Sandbox, UNITS, World};
@@ -264,7 +266,11 @@ fn each_layer_stops_what_the_other_does_not_see() {
     let all = Grant { path: "/".into(), access: Access::Write, missing: MissingPath::Refuse };
     let landlock = Step::Landlock { grants: vec![all], tcp: Tcp::Connect(vec![port]) };
     let rules = SyscallList::builtin().unwrap().on_ports().rules();
-    let filter = Step::Seccomp { rules, sockets: Sockets::of(&Network::Ports(vec![port])) };
+    let filter = Step::Seccomp {
+        rules,
+        sockets: Sockets::of(&Network::Ports(vec![port])),
+        bits: SetIdBits::None,
+    };
     let network = Step::Namespaces(vec![Namespace::Network]);
     // Without a bind, what is listened on has a port all the same: it gets as far as the file.
     assert_eq!(told(vec![]), ["ok", "ok", "ok", "ENOTDIR", "ok"]);

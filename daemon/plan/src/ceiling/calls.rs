@@ -4,7 +4,7 @@
 use super::error::CeilingError;
 use crate::{
     Network, SyscallRule, assemble,
-    filter::{Excess, FIRST_UNKNOWN, Sockets, find_excess, fixed_rules},
+    filter::{Excess, FIRST_UNKNOWN, SetIdBits, Sockets, find_excess, fixed_rules},
 };
 use std::collections::VecDeque;
 
@@ -39,7 +39,8 @@ fn check(rules: &[SyscallRule], sockets: Sockets) -> Result<(), CeilingError> {
     if !rules.iter().any(SyscallRule::may_allow) {
         return Err(CeilingError::Empty("system calls that are allowed"));
     }
-    let fixed = fixed_rules(sockets);
+    // The steps of a process leave it fewer set-id bits, if it needs fewer.
+    let fixed = fixed_rules(sockets, SetIdBits::SetGid);
     assemble(rules, &fixed)?;
     let unknown = |rule: &&SyscallRule| rule.number >= FIRST_UNKNOWN && rule.may_allow();
     if let Some(rule) = rules.iter().find(unknown) {

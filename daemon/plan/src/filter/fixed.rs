@@ -1,7 +1,7 @@
 //! The fixed rules: what no session may do, whatever its plan says. The ceiling proves that a plan's
 //! filter allows nothing more, and the cell puts them into every filter that it assembles.
 //!
-//! They deny only what no profile allows. `ptrace` and `openat2` are therefore not among them.
+//! They deny only what no profile allows. `ptrace` is therefore not among them.
 
 use super::{Compare, Condition, SyscallAction, SyscallRule};
 use crate::Network;
@@ -16,6 +16,9 @@ pub const FIRST_UNKNOWN: u32 = 470;
 
 /// `EPERM`.
 const DENIED: SyscallAction = SyscallAction::Errno(1);
+
+/// `ENOSYS`.
+const MISSING: SyscallAction = SyscallAction::Errno(38);
 
 /// All bits that the kernel reads of most arguments.
 const ALL: u32 = u32::MAX;
@@ -116,7 +119,7 @@ const NOT_WITH: [(u32, &str, &[&[Test]]); 3] = [
 ];
 
 /// System calls that are allowed only if one of these lists of tests holds.
-const ONLY_WITH: [(u32, &str, &[&[Test]]); 14] = [
+const ONLY_WITH: [(u32, &str, &[&[Test]]); 10] = [
     // The host's pool of huge pages is in no session's limits.
     (9, "mmap of huge pages", &[&[(3, 0x4_0000, 0)]]),
     (29, "shmget of huge pages", &[&[(2, 0o4000, 0)]]),
@@ -125,10 +128,6 @@ const ONLY_WITH: [(u32, &str, &[&[Test]]); 14] = [
     (2, "open of a new set-id file", &[&[(1, 0o20_000_100, 0)], &[(2, 0o6000, 0)]]),
     (257, "openat of a new set-id file", &[&[(2, 0o20_000_100, 0)], &[(3, 0o6000, 0)]]),
     (85, "creat of a set-id file", &[&[(1, 0o6000, 0)]]),
-    (90, "chmod to a set-id mode", &[&[(1, 0o6000, 0)]]),
-    (91, "fchmod to a set-id mode", &[&[(1, 0o6000, 0)]]),
-    (268, "fchmodat to a set-id mode", &[&[(2, 0o6000, 0)]]),
-    (452, "fchmodat2 to a set-id mode", &[&[(2, 0o6000, 0)]]),
     (53, "socketpair of other than Unix sockets", &[&[(0, ALL, 1)]]),
     // Mount, cgroup, UTS, IPC, user, PID and network namespaces.
     (56, "clone with a new namespace", &[&[(0, 0x7e02_0000, 0)]]),
@@ -136,6 +135,35 @@ const ONLY_WITH: [(u32, &str, &[&[Test]]); 14] = [
     // It leaves a device node behind, which needs no privilege.
     (316, "renameat2 with RENAME_WHITEOUT", &[&[(4, 4, 0)]]),
 ];
+
+/// System calls that change modes, where changes are held back. A set-gid directory hands its group
+/// down, and nothing tells it from a file here; a commit gives no file the bit.
+const NO_SET_USER_ID: [(u32, &str, &[&[Test]]); 4] = [
+    (90, "chmod to a set-user-id mode", &[&[(1, 0o4000, 0)]]),
+    (91, "fchmod to a set-user-id mode", &[&[(1, 0o4000, 0)]]),
+    (268, "fchmodat to a set-user-id mode", &[&[(2, 0o4000, 0)]]),
+    (452, "fchmodat2 to a set-user-id mode", &[&[(2, 0o4000, 0)]]),
+];
+
+/// The same system calls, where a change takes effect at once.
+const NO_SET_ID: [(u32, &str, &[&[Test]]); 4] = [
+    (90, "chmod to a set-id mode", &[&[(1, 0o6000, 0)]]),
+    (91, "fchmod to a set-id mode", &[&[(1, 0o6000, 0)]]),
+    (268, "fchmodat to a set-id mode", &[&[(2, 0o6000, 0)]]),
+    (452, "fchmodat2 to a set-id mode", &[&[(2, 0o6000, 0)]]),
+];
+
+/// The set-id bits that the fixed rules leave to a process of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum SetIdBits {
+    /// Set-gid, by changing a mode: what the process changes is committed without it, or never.
+    SetGid,
+    /// None. The process may call `openat2`, whose mode a filter can not see.
+    None,
+    /// None, whatever it calls: `openat2` fails with `ENOSYS`, as on an older kernel, and programs
+    /// call `openat` instead.
+    NoneByAnyCall,
+}
 
 /// The kinds of sockets that the fixed rules leave to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -217,14 +245,22 @@ pub struct FixedRule {
     pub rule: SyscallRule,
 }
 
-/// Returns the fixed rules for sessions with these sockets, one for each system call, sorted by
-/// number. A call without a rule is allowed, if its number is below [`FIRST_UNKNOWN`].
+/// Returns the fixed rules for processes with these sockets and set-id bits, one for each system call,
+/// sorted by number. A call without a rule is allowed, if its number is below [`FIRST_UNKNOWN`].
 #[must_use]
-pub fn fixed_rules(sockets: Sockets) -> Vec<FixedRule> {
+pub fn fixed_rules(sockets: Sockets, bits: SetIdBits) -> Vec<FixedRule> {
     let never = NEVER.iter().map(|(number, call)| only_with(*number, call, &[]));
     let not = NOT_WITH.iter().map(|(number, call, tests)| not_with(*number, call, tests));
     let only = ONLY_WITH.iter().map(|(number, call, tests)| only_with(*number, call, tests));
-    let mut rules: Vec<_> = never.chain(not).chain(only).collect();
+    let modes = match bits {
+        SetIdBits::SetGid => NO_SET_USER_ID,
+        SetIdBits::None | SetIdBits::NoneByAnyCall => NO_SET_ID,
+    };
+    let modes = modes.iter().map(|(number, call, tests)| only_with(*number, call, tests));
+    let mut rules: Vec<_> = never.chain(not).chain(only).chain(modes).collect();
+    if bits == SetIdBits::NoneByAnyCall {
+        rules.push(rule(437, "openat2, which could set a set-id bit", &[], [MISSING; 2]));
+    }
     let network: &[&[Test]] = match sockets.network {
         NetworkSockets::Own => &OWN_NETWORK_SOCKETS,
         NetworkSockets::Ports => {

@@ -4,7 +4,7 @@ use super::*;
 use crate::ProfileSet;
 use palisade_plan::{
     Absent, CgroupFacts, Facts, Found, Identity, Layer, Namespace, Network, OverlayFacts, Role,
-    Sockets, Step, StepError, Tcp, assemble,
+    SetIdBits, Sockets, Step, StepError, Tcp, assemble,
     ceiling::{AcceptedFilters, Ceiling},
     codec::{self, MAX_PLAN},
     fixed_rules, steps,
@@ -46,7 +46,10 @@ fn built_in_plans_are_under_the_ceiling_and_fit_in_a_message() {
             "{name}"
         );
         assert!(codec::encode(&plan).unwrap().len() < MAX_PLAN, "{name}");
-        assert!(assemble(&plan.syscalls, &fixed_rules(Sockets::of(&plan.network))).is_ok());
+        assert!(
+            assemble(&plan.syscalls, &fixed_rules(Sockets::of(&plan.network), SetIdBits::SetGid))
+                .is_ok()
+        );
         let network = match name {
             "strict" => Network::None,
             "trusted-net" => Network::Ports(vec![53, 80, 443]),

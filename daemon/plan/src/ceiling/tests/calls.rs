@@ -2,8 +2,8 @@
 
 use super::{Reach, allow, check, on_ports, reaching};
 use crate::{
-    Compare, Condition, FIRST_UNKNOWN, FilterError, LaunchPlan, Network, Sockets, SyscallAction,
-    SyscallRule, ceiling::CeilingError, fixed_rules,
+    Compare, Condition, FIRST_UNKNOWN, FilterError, LaunchPlan, Network, SetIdBits, Sockets,
+    SyscallAction, SyscallRule, ceiling::CeilingError, fixed_rules,
 };
 
 const EPERM: SyscallAction = SyscallAction::Errno(1);
@@ -37,7 +37,7 @@ fn excess(found: Result<(), CeilingError>, expected: u32) -> [u64; 6] {
 #[test]
 fn no_fixed_rule_may_be_exceeded() {
     for network in [Network::Loopback, Network::Ports(vec![443])] {
-        for fixed in fixed_rules(Sockets::of(&network)) {
+        for fixed in fixed_rules(Sockets::of(&network), SetIdBits::SetGid) {
             let number = fixed.rule.number;
             let with = |rule: SyscallRule| {
                 reaching(Reach::EveryPort, |plan| {

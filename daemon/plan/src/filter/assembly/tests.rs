@@ -1,7 +1,7 @@
 //! Tests the filter with an interpreter: for every number, its verdict is what the rules say.
 
 use super::{
-    super::fixed::{NetworkSockets, Sockets, fixed_rules},
+    super::fixed::{NetworkSockets, SetIdBits, Sockets, fixed_rules},
     *,
 };
 use proptest::prelude::*;
@@ -271,8 +271,10 @@ fn a_filter_allows_what_the_plan_and_the_fixed_rules_allow() {
     let values = [0, 1, 2, 3, 6, 10, 0x5412, 0o4755, 0o20_644, 0x1000_0011, 0x2000_0000];
     let of_host = [NetworkSockets::Own, NetworkSockets::Ports, NetworkSockets::None];
     let sockets = of_host.map(|network| Sockets { network, unix: true });
-    for sockets in sockets.into_iter().chain([Sockets { unix: false, ..sockets[2] }]) {
-        let fixed = fixed_rules(sockets);
+    let bits = [SetIdBits::SetGid, SetIdBits::None, SetIdBits::NoneByAnyCall, SetIdBits::None];
+    let sockets = sockets.into_iter().chain([Sockets { unix: false, ..sockets[2] }]);
+    for (sockets, bits) in sockets.zip(bits) {
+        let fixed = fixed_rules(sockets, bits);
         // A plan that allows everything, one that allows by arguments, and one with other errors.
         let clauses = vec![
             (vec![condition(0, Compare::Equal, ALL, 2)], SyscallAction::Allow),
