@@ -34,7 +34,7 @@ pub struct EarlierEntry {
     pub version: Version,
     /// Size in bytes, of a regular file.
     pub size: u64,
-    /// The number of hard links of the file.
+    /// The number of hard links of the file; 1 if it stays the same file.
     pub links: u64,
     /// The new path, if it was renamed and is otherwise unchanged.
     pub moved_to: Option<NewPlace>,
@@ -98,7 +98,7 @@ pub struct WorkingTreeEvidence {
     /// The repository's directory.
     pub git_dir: Path,
     /// True if the index of this repository, or of one around it, listed the path, or something
-    /// below it, before the change.
+    /// below it, before the change. The same holds if the commit that was checked out had it.
     pub is_tracked: bool,
     /// True if the index lists the path afterwards.
     pub stays_tracked: bool,
@@ -128,7 +128,7 @@ pub struct RepositoryChange {
     pub is_new: bool,
     /// Commits, branches and other data that git can no longer reach or read.
     pub losses: Vec<RepositoryLoss>,
-    /// Configuration that differs from before and is not known to be harmless.
+    /// Configuration that differs from before.
     pub configuration: Vec<ConfigurationChange>,
     /// Paths of the working tree that still exist and that git no longer tracks.
     pub untracked: Vec<Path>,
@@ -199,10 +199,24 @@ pub enum RepositoryLoss {
 /// A configuration key that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfigurationChange {
+    /// The file with the configuration.
+    pub file: Path,
     /// The key's name, as git writes it.
     pub key: String,
-    /// True if an earlier value is gone.
-    pub is_lost: bool,
+    /// SHA-256 of the key with its earlier values, if it had any.
+    pub before: Option<[u8; 32]>,
+    /// SHA-256 of the key with its new values, if it has any and the earlier ones could be read.
+    pub after: Option<[u8; 32]>,
+    /// True if the new values could be added without approval.
+    pub is_harmless: bool,
+}
+
+impl ConfigurationChange {
+    /// Returns `true` if the key is new, with values that need no approval.
+    #[must_use]
+    pub const fn is_harmless_addition(&self) -> bool {
+        self.is_harmless && self.before.is_none()
+    }
 }
 
 /// A path that a program outside the sandbox would run or obey.
@@ -329,7 +343,10 @@ impl ListEntry for RepositoryChange {
             | RepositoryLoss::Unreadable(name) => name.len(),
             RepositoryLoss::Staged(content) => content.path.0.len() + content.id.len(),
         });
-        let keys = self.configuration.iter().map(|change| change.key.len());
+        let keys = self
+            .configuration
+            .iter()
+            .map(|change| change.file.0.len() + change.key.len() + ENTRY / 4);
         let paths = self.untracked.iter().map(|path| path.0.len());
         let stored = self.stored.iter().map(StoredContent::max_encoded_len);
         let keepers = self.keepers.iter().map(KeepingFile::max_encoded_len);

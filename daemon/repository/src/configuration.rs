@@ -140,12 +140,29 @@ impl Configuration {
             }
         }
         for (key, values) in later.values.iter().filter(|(key, _)| !self.values.contains_key(key)) {
-            let harmless =
-                values.iter().all(|value| is_harmless_addition(self, later, key, value.as_deref()));
-            let change = if harmless { KeyChange::AddedHarmless } else { KeyChange::Added };
+            let is_harmless = self.are_harmless(later, key, values);
+            let change = if is_harmless { KeyChange::AddedHarmless } else { KeyChange::Added };
             changes.push((key.clone(), change));
         }
         changes
+    }
+
+    /// Returns the values of a key; `None` if it is not there.
+    #[must_use]
+    pub fn values(&self, key: &ConfigurationKey) -> Option<&[Option<Vec<u8>>]> {
+        self.values.get(key).map(Vec::as_slice)
+    }
+
+    /// Returns `true` if each of these values of a key in a later state could be added without
+    /// approval.
+    #[must_use]
+    pub fn are_harmless(
+        &self,
+        later: &Configuration,
+        key: &ConfigurationKey,
+        values: &[Option<Vec<u8>>],
+    ) -> bool {
+        values.iter().all(|value| is_harmless_addition(self, later, key, value.as_deref()))
     }
 }
 

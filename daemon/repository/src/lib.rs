@@ -16,6 +16,7 @@ mod delta;
 mod directory;
 mod error;
 mod harmless;
+mod head;
 mod history;
 mod inflate;
 mod keep;
@@ -39,6 +40,7 @@ pub use configuration::{Configuration, ConfigurationKey, ConfigurationValues, Ke
 pub use error::RepositoryError;
 pub use gix_hash::ObjectId;
 pub use harmless::is_harmless_addition;
+pub use head::HeadTree;
 pub use keep::{CommittedBlob, ContentQuery, FileType, KeepAnswer, NotKeptReason};
 pub use log::{LogEntry, ReferenceLog};
 pub use repository::{Repository, read_index, read_index_file};

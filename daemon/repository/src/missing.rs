@@ -22,6 +22,7 @@ const LINKS: [&[u8]; 8] = [
 ];
 /// A cache of history that git's maintenance writes. It is checked when it changes.
 const COMMIT_GRAPH: &[u8] = b"objects/info/commit-graph";
+const PACKS: &[u8] = b"objects/pack";
 /// The largest file that is compared byte by byte. For a larger one each object is verified.
 const COMPARED: u64 = 1 << 30;
 
@@ -299,7 +300,22 @@ pub(crate) fn changed_links(
     if !has_consistent_graph(before, after)? {
         changed.push(COMMIT_GRAPH.to_vec());
     }
+    changed.extend(new_bitmaps(before, after)?);
     Ok(changed)
+}
+
+/// Lists the caches of reachability that are new or changed. `git prune` deletes what they leave out,
+/// and they are not verified. Git's maintenance writes them only if it is configured to, or in a bare
+/// repository.
+fn new_bitmaps(before: &Repository, after: &Repository) -> Result<Vec<Vec<u8>>, RepositoryError> {
+    let mut found = Vec::new();
+    for (name, _) in after.common.names(PACKS, after.bounds.listed_objects)? {
+        let path = [PACKS, b"/", &name].concat();
+        if name.ends_with(b".bitmap") && !is_same_file(&before.common, &after.common, &path)? {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 /// Returns `true` if the cache of history is unchanged, deleted, or consistent with the commits.

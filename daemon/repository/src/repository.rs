@@ -110,16 +110,6 @@ impl Repository {
         Configuration::parse(&bytes.unwrap_or_default())
     }
 
-    /// Reads the worktree's own `config.worktree`; empty if there is none.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Repository::configuration`].
-    pub fn worktree_configuration(&self) -> Result<Configuration, RepositoryError> {
-        let bytes = self.own().read(b"config.worktree", self.bounds.file_bytes)?;
-        Configuration::parse(&bytes.unwrap_or_default())
-    }
-
     /// Computes the id that these bytes have as a file; `None` if they look like an attempted
     /// collision.
     #[must_use]

@@ -111,24 +111,49 @@ fn a_directory_that_nobody_can_read_any_more_is_asked_about() {
     }
 }
 
-/// Edits name what they replace, but not that the file has other names.
+/// Edits name what they replace and additions replace nothing, but the file has other names.
 #[test]
-fn an_edit_that_breaks_a_hard_link_is_asked_about() {
+fn a_file_tool_that_breaks_a_hard_link_is_asked_about() {
+    let patch = "*** Begin Patch\n*** Update File: notes.txt\n@@\n-one\n+two\n*** End Patch\n";
+    let calls = [
+        ("edit", json!({"path": "notes.txt", "old_string": "one", "new_string": "two"}), "two\n"),
+        ("apply_patch", json!({"patch": patch}), "two\n"),
+        (
+            "write_file",
+            json!({"path": "notes.txt", "content": "two\n", "mode": "append"}),
+            "one\ntwo\n",
+        ),
+    ];
+    for mode in Mode::all() {
+        for (tool, arguments, expected) in &calls {
+            let desk = Desk::new(mode, &profile_with(&[]));
+            desk.file("notes.txt", "one\n");
+            let (notes, other) = (desk.path("notes.txt"), desk.path("other.txt"));
+            fs::hard_link(notes, other).unwrap();
+            let denied = desk.sandbox.call(tool, arguments.clone());
+            assert!(is_denied(&denied), "{mode:?}: {tool}: {:?}", denied.error);
+            let why = format!("{:?}", denied.error);
+            assert!(why.contains("other names (hard links)"), "{mode:?}: {tool}: {why}");
+            assert_eq!(desk.text("notes.txt").as_deref(), Some("one\n"));
+            desk.attach();
+            let (approved, asked) = desk.call(tool, arguments, |_| Some(Answer::approve()));
+            let error = &approved.error;
+            assert_eq!((approved.success, asked.len()), (true, 1), "{mode:?}: {tool}: {error:?}");
+            assert_eq!(desk.text("notes.txt").as_deref(), Some(*expected), "{mode:?}: {tool}");
+            assert_eq!(desk.text("other.txt").as_deref(), Some("one\n"), "{mode:?}: {tool}");
+        }
+    }
+}
+
+/// A program that adds to a file writes the same file, so that all names have the addition.
+#[test]
+fn an_addition_by_a_program_keeps_hard_links() {
     for mode in Mode::all() {
         let desk = Desk::new(mode, &profile_with(&[]));
         desk.file("notes.txt", "one\n");
-        let (notes, other) = (desk.path("notes.txt"), desk.path("other.txt"));
-        fs::hard_link(notes, other).unwrap();
-        let edit = json!({"path": "notes.txt", "old_string": "one", "new_string": "two"});
-        let denied = desk.sandbox.call("edit", edit.clone());
-        assert!(is_denied(&denied), "{mode:?}: {:?}", denied.error);
-        let why = format!("{:?}", denied.error);
-        assert!(why.contains("other names (hard links)"), "{mode:?}: {why}");
-        assert_eq!(desk.text("notes.txt").as_deref(), Some("one\n"));
-        desk.attach();
-        let (approved, asked) = desk.call("edit", edit, |_| Some(Answer::approve()));
-        assert_eq!((approved.success, asked.len()), (true, 1), "{mode:?}: {:?}", approved.error);
-        assert_eq!(desk.text("notes.txt").as_deref(), Some("two\n"), "{mode:?}");
-        assert_eq!(desk.text("other.txt").as_deref(), Some("one\n"), "{mode:?}");
+        fs::hard_link(desk.path("notes.txt"), desk.path("other.txt")).unwrap();
+        let added = desk.sandbox.bash("echo two >> notes.txt");
+        assert!(added.success, "{mode:?}: {:?}", added.error);
+        assert_eq!(desk.text("other.txt").as_deref(), Some("one\ntwo\n"), "{mode:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! Changes that a program outside of the sandbox would run, or be misled by: under the default
 //! profile none is made with no approver. What git writes on an ordinary day is not among them.
 
+use palisade_client::Answer;
 use palisade_tests::{
     Desk, Disregarded, FixtureRepository, Mode, Table,
     TableCall::{Bash, Tool},
-    TableCase, WorkingTree, outside, profile_with,
+    TableCase, WorkingTree, is_denied, outside, profile_with,
 };
+use serde_json::json;
 
 /// A script that makes files to rename or link to, and removes git's user name.
 const PARTS: &str = "mkdir editor hooks && echo '{}' > editor/tasks.json && \
@@ -291,4 +293,50 @@ fn what_git_writes_on_an_ordinary_day_is_not_asked_about() {
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn a_setting_that_the_session_made_may_go_again() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        desk.attach();
+        let workspace = desk.world.workspace();
+        outside(&desk.world, &workspace, "git init -q . && git config core.pager cat");
+        for (line, is_asked) in [
+            ("git config user.name one", false),
+            ("git config user.name two", false),
+            ("git config --unset user.name", false),
+            ("git config alias.st status", true),
+            ("git config alias.st '!sh editor/run'", true),
+            ("git config --unset alias.st", false),
+            ("git config alias.st status", true),
+            // The session did not make this one.
+            ("git config --unset core.pager", true),
+        ] {
+            let (result, questions) = desk.bash(line, |_| Answer::approve());
+            assert!(result.success, "{mode:?}: {line}: {:?}", result.error);
+            assert_eq!(questions.len(), usize::from(is_asked), "{mode:?}: {line}");
+        }
+    }
+}
+
+/// A large directory of noise is not listed file by file, but each name in it counts.
+#[test]
+fn a_plant_in_a_large_renamed_directory_is_asked_about() {
+    let make = "mkdir -p node_modules/plain node_modules/big/.vscode && cd node_modules && \
+                (cd plain && touch $(seq 5000)) && (cd big && touch $(seq 5000)) && \
+                echo '{}' > big/.vscode/tasks.json";
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        outside(&desk.world, &desk.world.workspace(), make);
+        let rename = |name: &str| {
+            let arguments = json!({"from": format!("node_modules/{name}"), "to": name});
+            desk.sandbox.call("move_file", arguments)
+        };
+        let plain = rename("plain");
+        assert!(plain.success, "{mode:?}: {:?}", plain.error);
+        let big = rename("big");
+        assert!(is_denied(&big), "{mode:?}: {:?}", big.error);
+        assert!(!desk.path("big").exists());
+    }
 }

@@ -39,7 +39,7 @@ const LISTED: &str = "python3 -c 'import os, struct; n = 2**32 - 1; os.setxattr(
     \"system.posix_acl_access\", struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHI\", *e) for e in \
     [(1, 6, n), (2, 4, os.getuid()), (4, 4, n), (16, 4, n), (32, 4, n)]))'";
 
-const LOSING: [Case; 18] = [
+const LOSING: [Case; 20] = [
     // A repository that the session makes inside of the one that tracks the file.
     case("true", &["git init -q src", "rm -rf src/target"], "! test -e src/target/mod.rs"),
     case(
@@ -60,6 +60,10 @@ const LOSING: [Case; 18] = [
         "! test -e src/target/mod.rs",
     ),
     case(SUBMODULE, &["rm -rf lib/target"], "! test -e lib/target/mod.rs"),
+    // What is committed is tracked, although the index was told otherwise before the session.
+    case("git rm -q -r --cached src/target", &["rm -rf src/target"], "! test -e src/target/mod.rs"),
+    // A cache of reachability that git believes.
+    case("git repack -qad", &["git repack -qadb"], "ls .git/objects/pack/*.bitmap"),
     // What a mode and attributes hide or lose, beside an addition.
     case("true", &["echo x >> scratch.txt && chmod 000 scratch.txt"], "! test -r scratch.txt"),
     case(
@@ -121,9 +125,11 @@ const LOSING: [Case; 18] = [
     ),
 ];
 
-const HARMLESS: [Case; 12] = [
+const HARMLESS: [Case; 14] = [
     case("true", &["git init -q src", "rm -rf node_modules"], "! test -e node_modules"),
     case(SUBMODULE, &["rm -rf lib/node_modules"], "! test -e lib/node_modules"),
+    case("git rm -q -r --cached README.md", &["rm README.md"], "! test -e README.md"),
+    case("true", &["git repack -qad"], "ls .git/objects/pack/*.pack"),
     case("ln -s a one", &["mv one two"], "test $(readlink two) = a && ! test -L one"),
     case(
         "mkdir d && echo x > d/f && ln -s f d/l",

@@ -209,10 +209,10 @@ pub(super) fn of_repositories(judge: &Judge<'_>, changes: &[RepositoryChange]) -
             let targets = vec![shown.clone()];
             found.push(Finding { targets, ..Finding::new(DESTRUCTIVE, Severity::Warning, why) });
         }
-        for key in &change.configuration {
-            let verb = if key.is_lost { "changes" } else { "sets" };
-            let why = format!("{tool} {verb} the git setting {} in {shown:?}", key.key);
-            let targets = vec![format!("{shown}/config")];
+        for setting in change.configuration.iter().filter(|setting| !memory.permits(setting)) {
+            let verb = if setting.before.is_some() { "changes" } else { "sets" };
+            let why = format!("{tool} {verb} the git setting {} in {shown:?}", setting.key);
+            let targets = vec![String::from_utf8_lossy(&setting.file.0).into_owned()];
             found.push(Finding { targets, ..Finding::new("plant", Severity::Warning, why) });
         }
     }
@@ -233,6 +233,9 @@ fn text(loss: &RepositoryLoss) -> String {
         RepositoryLoss::Reference(name) => format!("{name} can no longer be read"),
         RepositoryLoss::Objects { count, example } => {
             format!("{count} objects can no longer be read, for example {example}")
+        }
+        RepositoryLoss::Link(name) if name.ends_with(".bitmap") => {
+            format!("{name} tells git's maintenance which objects to keep, and can not be verified")
         }
         RepositoryLoss::Link(name) => format!("{name} points git to other objects"),
         RepositoryLoss::Staged(content) => {

@@ -6,7 +6,7 @@ use crate::transactions::Transactions;
 use palisade_plan::{
     Path,
     change::{Effect, EffectKind, Version},
-    evidence::{EarlierEntry, Evidence, GitEvidence, StoredContent},
+    evidence::{ConfigurationChange, EarlierEntry, Evidence, GitEvidence, StoredContent},
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -27,6 +27,8 @@ pub struct SessionMemory {
     repositories: HashSet<Vec<u8>>,
     /// Content that the session staged or stashed, and that keeps nothing else.
     stored: HashSet<StoredContent>,
+    /// Digests of settings of git that were absent before the session set them, by file and key.
+    settings: HashMap<(Path, String), [u8; 32]>,
     /// The git directories of repositories that keep bytes of deleted or replaced files.
     pinned: BTreeSet<Vec<u8>>,
     /// Paths that git tracked when the session began, and no longer tracks.
@@ -63,6 +65,7 @@ pub struct Lessons {
     pins: HashSet<Vec<u8>>,
     repositories: Vec<Vec<u8>>,
     stored: HashSet<StoredContent>,
+    settings: Vec<ConfigurationChange>,
     protected: Vec<Vec<u8>>,
     ignore_files: Vec<Vec<u8>>,
     is_full: bool,
@@ -121,6 +124,7 @@ impl Lessons {
             let is_own =
                 |content: &&StoredContent| content.path != change.git_dir || self.pins.is_empty();
             self.stored.extend(change.stored.iter().filter(is_own).cloned());
+            self.settings.extend(change.configuration.iter().cloned());
         }
         self.ignore_files.extend(evidence.ignore_files.iter().map(|path| path.0.clone()));
     }
@@ -142,6 +146,32 @@ impl SessionMemory {
     /// Returns `true` if the session staged or stashed this content.
     pub(super) fn stored(&self, content: &StoredContent) -> bool {
         self.stored.contains(content)
+    }
+
+    /// Returns `true` if a setting of git may change without approval: it is new and harmless, or the
+    /// session itself had made it and removes it or gives it a harmless value.
+    ///
+    /// To return to a value that was there before the session is not enough: files that this value
+    /// names may have been written while it was not in force.
+    pub(super) fn permits(&self, change: &ConfigurationChange) -> bool {
+        let is_end = change.after.is_none() || change.is_harmless;
+        change.is_harmless_addition() || (is_end && self.made_setting(change))
+    }
+
+    /// Returns `true` if the session made the setting that a change replaces or removes.
+    fn made_setting(&self, change: &ConfigurationChange) -> bool {
+        let own = self.settings.get(&(change.file.clone(), change.key.clone()));
+        own.is_some() && own == change.before.as_ref()
+    }
+
+    /// Records a setting of git. One that replaces somebody else's is not the session's own.
+    fn set(&mut self, change: ConfigurationChange) {
+        let is_own = change.before.is_none() || self.made_setting(&change);
+        let place = (change.file, change.key);
+        match change.after.filter(|_| is_own && self.settings.len() < MOST_PATHS) {
+            Some(after) => drop(self.settings.insert(place, after)),
+            None => drop(self.settings.remove(&place)),
+        }
     }
 
     /// Returns the repository that contains a path, if it keeps bytes of deleted or replaced files.
@@ -244,11 +274,13 @@ impl SessionMemory {
             pins,
             repositories,
             stored,
+            settings,
             protected,
             ignore_files,
             is_full,
             unasked,
         } = lessons;
+        settings.into_iter().for_each(|setting| self.set(setting));
         if self.stored.len() < MOST_WRITTEN {
             self.stored.extend(stored);
         }

@@ -153,7 +153,7 @@ pub fn assess(context: LossContext<'_>, effects: &[Effect], evidence: &Evidence)
         let effect = effect_of(&by_path, &earlier.path.0);
         // Appending loses no bytes. What git keeps of the file decides whether it becomes own.
         let is_appended = effect.is_some_and(|effect| effect.kind == EffectKind::Appended);
-        if is_appended && earlier.kind != EarlierKind::Attributes {
+        if is_appended && !has_more_than_bytes(earlier, false) {
             let is_learned = !judge.is_own(earlier) && !is_in(&committed, earlier);
             let kept = judge.kept_by_git(earlier, false).filter(|_| is_learned);
             kept.iter().for_each(|reason| assessment.lessons.learn(earlier, reason));

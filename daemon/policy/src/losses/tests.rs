@@ -374,21 +374,66 @@ fn a_repository_of_the_session_may_go_until_it_keeps_something() {
     assert_eq!(judged(&memory, UndoRecord::Kept, &[], &gone).findings.len(), 1);
 }
 
-#[test]
-fn plants_are_asked_about() {
-    let configuration = vec![ConfigurationChange { key: "core.pager".to_owned(), is_lost: false }];
+/// The values of a setting before and after a change.
+type ValueChange = (Option<u8>, Option<u8>);
+
+/// Returns the evidence of a change to a setting, whose values are told apart by numbers. An odd one
+/// is harmless.
+fn setting(key: &str, before: Option<u8>, after: Option<u8>) -> Evidence {
+    let digest = |value: Option<u8>| value.map(|value| [value; 32]);
+    let is_harmless = after.is_some_and(|value| value % 2 == 1);
+    let (before, after) = (digest(before), digest(after));
+    let (file, key) = (path(".git/config"), key.to_owned());
     let change = RepositoryChange {
         git_dir: path(".git"),
         is_new: false,
         losses: Vec::new(),
-        configuration,
+        configuration: vec![ConfigurationChange { file, key, before, after, is_harmless }],
         untracked: Vec::new(),
         stored: Vec::new(),
         keepers: Vec::new(),
         is_cut: false,
     };
+    Evidence { repositories: vec![change], ..Evidence::default() }
+}
+
+#[test]
+fn a_setting_of_the_session_may_go_or_get_a_harmless_value() {
+    // Changes to one setting, one after another: its values, and whether the last change is asked
+    // about. All are committed.
+    let cases: [(&[ValueChange], bool); 11] = [
+        (&[(None, Some(1))], false),
+        (&[(None, Some(2))], true),
+        (&[(Some(2), None)], true),
+        (&[(Some(2), Some(1))], true),
+        (&[(None, Some(2)), (Some(2), None)], false),
+        (&[(None, Some(2)), (Some(2), Some(1))], false),
+        (&[(None, Some(1)), (Some(1), Some(3))], false),
+        (&[(None, Some(2)), (Some(2), Some(4))], true),
+        (&[(None, Some(2)), (Some(2), Some(4)), (Some(4), None)], false),
+        // Somebody else set it in between, or had set it before.
+        (&[(None, Some(2)), (Some(4), None)], true),
+        (&[(Some(4), Some(2)), (Some(2), None)], true),
+    ];
+    for (changes, is_asked) in cases {
+        let mut memory = SessionMemory::default();
+        let mut found = Vec::new();
+        for (before, after) in changes {
+            let evidence = setting("core.pager", *before, *after);
+            let assessment = judged(&memory, UndoRecord::Kept, &[], &evidence);
+            found = assessment.findings;
+            memory.remember(assessment.lessons, &[], &[]);
+        }
+        assert_eq!(!found.is_empty(), is_asked, "{changes:?}: {found:?}");
+        let other = judged(&memory, UndoRecord::Kept, &[], &setting("alias.x", Some(1), None));
+        assert_eq!(other.findings.len(), 1, "{changes:?}");
+    }
+}
+
+#[test]
+fn plants_are_asked_about() {
     let plants = vec![PlantedPath { path: path(".envrc"), reader: "direnv".to_owned() }];
-    let evidence = Evidence { repositories: vec![change], plants, ..Evidence::default() };
+    let evidence = Evidence { plants, ..setting("core.pager", None, Some(2)) };
     let found = judged(&SessionMemory::default(), UndoRecord::Kept, &[], &evidence).findings;
     let kinds: Vec<&str> = found.iter().map(|found| found.kind.as_str()).collect();
     assert_eq!(kinds, ["plant", "plant"]);

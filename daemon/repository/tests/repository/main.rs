@@ -13,6 +13,7 @@ mod compare;
 mod configuration;
 mod cost;
 mod git;
+mod head;
 mod hostile;
 mod keep;
 mod sequences;

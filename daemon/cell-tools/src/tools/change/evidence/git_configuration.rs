@@ -7,7 +7,8 @@ use super::{
     working_tree::bounds,
 };
 use palisade_plan::evidence::ConfigurationChange;
-use palisade_repository::{Configuration, ConfigurationKey, KeyChange};
+use palisade_repository::{Configuration, ConfigurationKey};
+use sha2::{Digest as _, Sha256};
 
 /// The names of the files with configuration in a directory of git.
 pub(super) const CONFIGURATION_FILES: [&[u8]; 2] = [b"config", b"config.worktree"];
@@ -33,21 +34,21 @@ impl ConfigurationFile {
     }
 }
 
-/// Returns what a change sets, changes or removes in the configuration of a directory of git, except
-/// what is known to be harmless.
+/// Returns what a change sets, changes or removes in the configuration of a directory of git.
 pub(super) fn configuration_changes(trees: &Trees, git_dir: &[u8]) -> Vec<ConfigurationChange> {
     let files = CONFIGURATION_FILES.iter();
     files.flat_map(|name| file_changes(trees, &joined(git_dir, name))).collect()
 }
 
-/// Returns what a change sets, changes or removes in one file with configuration, except what is
-/// known to be harmless. A file that could not be read before counts as empty.
+/// Returns what a change sets, changes or removes in one file with configuration. A file that could
+/// not be read before counts as empty.
 pub(super) fn file_changes(trees: &Trees, way: &[u8]) -> Vec<ConfigurationChange> {
     let was = ConfigurationFile::read(trees.before(), way);
     let is = ConfigurationFile::read(trees.after(), way);
     if was == is && is != ConfigurationFile::Unreadable {
         return Vec::new();
     }
+    let file = trees.path(way);
     let later = match is {
         ConfigurationFile::Absent => Some(Configuration::default()),
         ConfigurationFile::Text(text) => Configuration::parse(&text).ok(),
@@ -55,25 +56,46 @@ pub(super) fn file_changes(trees: &Trees, way: &[u8]) -> Vec<ConfigurationChange
     };
     let Some(later) = later else {
         let key = "a configuration that can not be judged".to_owned();
-        return vec![ConfigurationChange { key, is_lost: false }];
+        return vec![ConfigurationChange {
+            file,
+            key,
+            before: None,
+            after: None,
+            is_harmless: false,
+        }];
     };
     let earlier = match was {
-        ConfigurationFile::Text(text) => Configuration::parse(&text).unwrap_or_default(),
-        ConfigurationFile::Absent | ConfigurationFile::Link(_) | ConfigurationFile::Unreadable => {
-            Configuration::default()
+        ConfigurationFile::Absent => Some(Configuration::default()),
+        ConfigurationFile::Text(text) => Configuration::parse(&text).ok(),
+        ConfigurationFile::Link(_) | ConfigurationFile::Unreadable => None,
+    };
+    let is_known = earlier.is_some();
+    let earlier = earlier.unwrap_or_default();
+    let changed = earlier.changes(&later).into_iter().map(|(key, _)| key);
+    let change = |key: ConfigurationKey| {
+        let values = later.values(&key);
+        ConfigurationChange {
+            file: file.clone(),
+            before: earlier.values(&key).map(|values| digest(&key, values)),
+            after: values.filter(|_| is_known).map(|values| digest(&key, values)),
+            is_harmless: values.is_some_and(|values| earlier.are_harmless(&later, &key, values)),
+            key: key.to_string(),
         }
     };
-    earlier.changes(&later).iter().filter_map(configuration_change).collect()
+    changed.map(change).collect()
 }
 
-/// Returns a changed key, unless the change is known to be harmless.
-pub(super) fn configuration_change(
-    (key, change): &(ConfigurationKey, KeyChange),
-) -> Option<ConfigurationChange> {
-    let is_lost = match change {
-        KeyChange::AddedHarmless => return None,
-        KeyChange::Added => false,
-        KeyChange::Changed | KeyChange::Removed => true,
+/// Computes a digest that no other key and no other values have.
+fn digest(key: &ConfigurationKey, values: &[Option<Vec<u8>>]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut add = |part: Option<&[u8]>| {
+        hash.update([u8::from(part.is_some())]);
+        hash.update((part.map_or(0, <[u8]>::len) as u64).to_le_bytes());
+        hash.update(part.unwrap_or_default());
     };
-    Some(ConfigurationChange { key: key.to_string(), is_lost })
+    add(Some(key.section.as_bytes()));
+    add(key.subsection.as_deref());
+    add(Some(key.name.as_bytes()));
+    values.iter().for_each(|value| add(value.as_deref()));
+    hash.finalize().into()
 }

@@ -113,7 +113,8 @@ impl PossibleGitDirectories {
                     continue;
                 }
                 let changes = file_changes(trees, &way);
-                let readers = changes.iter().map(|change| format!("git ({})", change.key));
+                let changes = changes.iter().filter(|change| !change.is_harmless_addition());
+                let readers = changes.map(|change| format!("git ({})", change.key));
                 found.extend(readers.map(|reader| plant(way.clone(), &reader)));
             }
         }

@@ -13,6 +13,9 @@ use rustix::fs::{AtFlags, FileType};
 /// The maximum number of files of a directory that are listed one by one.
 const MOST_FILES: usize = 4096;
 
+/// The maximum number of files of a renamed directory of which the names are examined.
+const MOST_MET: usize = 200_000;
+
 /// An entry that will no longer be at its path as it is.
 #[derive(Debug, Clone)]
 pub(in super::super) struct LostEntry {
@@ -22,18 +25,27 @@ pub(in super::super) struct LostEntry {
     pub(in super::super) moved_to: Option<Path>,
     /// True if only extended attributes are lost.
     pub(in super::super) attributes: bool,
+    /// True if the file stays the same one, so that its other names (hard links) show the change.
+    pub(in super::super) in_place: bool,
     /// The number of entries, if this is a directory that stands for everything in it.
     pub(in super::super) entries: Option<u64>,
 }
 
 impl LostEntry {
     pub(in super::super) fn new(spot: &EntryLocation, seen: &EntryMetadata) -> Self {
-        Self { spot: spot.clone(), seen: *seen, moved_to: None, attributes: false, entries: None }
+        Self {
+            spot: spot.clone(),
+            seen: *seen,
+            moved_to: None,
+            attributes: false,
+            in_place: false,
+            entries: None,
+        }
     }
 
-    /// Returns the number of hard links of a regular file.
+    /// Returns the number of hard links of a regular file; 1 if the change breaks none.
     fn links(&self) -> u64 {
-        if self.seen.kind() != FileType::RegularFile {
+        if self.in_place || self.seen.kind() != FileType::RegularFile {
             return 1;
         }
         let stat = self.spot.dir().and_then(|dir| {
@@ -72,40 +84,61 @@ impl LostEntry {
     }
 }
 
-/// Replaces renamed directories in the list by the files in them.
-pub(super) fn expanded(lost: Vec<LostEntry>) -> Vec<LostEntry> {
+/// Replaces renamed directories in the list by the files in them. `meet` is called with the new path
+/// of every renamed file, also where there are too many to be listed, and `unmet` with that of a
+/// directory in which not all of them could be found.
+pub(super) fn expanded(
+    lost: Vec<LostEntry>,
+    mut meet: impl FnMut(&Path),
+    mut unmet: impl FnMut(&Path),
+) -> Vec<LostEntry> {
     let mut all = Vec::with_capacity(lost.len());
     for one in lost {
-        match &one.moved_to {
-            Some(to) if one.seen.kind() == FileType::Directory => match files(&one, to) {
-                Some(files) => all.extend(files),
-                // Too many files to list the new path of each.
-                None => {
-                    let entries = Some(MOST_FILES as u64);
-                    all.push(LostEntry { moved_to: None, entries, ..one });
-                }
-            },
-            _ => all.push(one),
+        let Some(to) = &one.moved_to else {
+            all.push(one);
+            continue;
+        };
+        if one.seen.kind() != FileType::Directory {
+            meet(to);
+            all.push(one);
+            continue;
+        }
+        let files = files(&one, to, &mut meet);
+        if files.is_none() {
+            unmet(to);
+        }
+        match files.filter(|files| files.len() <= MOST_FILES) {
+            Some(files) => all.extend(files),
+            // Too many files to list the new path of each.
+            None => {
+                let entries = Some(MOST_FILES as u64);
+                all.push(LostEntry { moved_to: None, entries, ..one });
+            }
         }
     }
     all
 }
 
-fn files(moved: &LostEntry, to: &Path) -> Option<Vec<LostEntry>> {
+/// Lists the files of a renamed directory; one more than `MOST_FILES`, if there are more. `None` if
+/// not all of them could be found.
+fn files(moved: &LostEntry, to: &Path, meet: &mut impl FnMut(&Path)) -> Option<Vec<LostEntry>> {
     let (from, spot) = (moved.spot.path(), &moved.spot);
     let dir = spot.dir().ok()?;
-    let mut files = Vec::new();
+    let (mut files, mut met) = (Vec::new(), 0);
     let listed = whole::each(&dir, &spot.name, &from, None, |part| -> Result<(), FileError> {
-        if files.len() >= MOST_FILES {
-            let message = "too many files to be listed".to_owned();
+        if part.seen.kind() == FileType::Directory {
+            return Ok(());
+        }
+        met += 1;
+        if met > MOST_MET {
+            let message = "too many files to be examined".to_owned();
             return Err(failure(FileErrorKind::TooLarge, None, message));
         }
-        if part.seen.kind() != FileType::Directory {
-            let to = Path([&to.0, b"/".as_slice(), part.way].concat());
-            files.push(LostEntry {
-                moved_to: Some(to),
-                ..LostEntry::new(&spot.below(part.way), part.seen)
-            });
+        let to = Path([&to.0, b"/".as_slice(), part.way].concat());
+        meet(&to);
+        if files.len() <= MOST_FILES {
+            let moved_to = Some(to);
+            files.push(LostEntry { moved_to, ..LostEntry::new(&spot.below(part.way), part.seen) });
         }
         Ok(())
     });

@@ -25,6 +25,7 @@ pub(super) use self::{lost::LostEntry, noticed::NameEvidence, trees::EarlierTree
 use self::{repositories::Repositories, trees::Trees};
 use super::stage::Stage;
 use palisade_plan::{
+    Path,
     change::{Act, Change, Effect, EffectKind, EvidenceDepth},
     codec,
     evidence::Evidence,
@@ -49,8 +50,11 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Ev
         // tool writes in one counts as a plant.
         noticed.plant_git_files(&stage.effects, &top, main);
     }
-    let lost = lost::expanded(std::mem::take(&mut stage.lost));
-    lost.iter().filter_map(|lost| lost.moved_to.as_ref()).for_each(|to| noticed.moved(to, &top));
+    let mut unmet = Vec::new();
+    let lost = std::mem::take(&mut stage.lost);
+    let meet = |to: &Path| noticed.moved(to, &top);
+    let lost = lost::expanded(lost, meet, |to| unmet.push(to.clone()));
+    unmet.into_iter().for_each(|to| noticed.unexamined(to));
     let mut evidence =
         Evidence { earlier: lost.iter().map(LostEntry::evidence).collect(), ..Evidence::default() };
     if stage.change.evidence == EvidenceDepth::Full

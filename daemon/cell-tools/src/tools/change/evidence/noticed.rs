@@ -116,6 +116,12 @@ impl NameEvidence {
         self.look(to, FileType::RegularFile, top);
     }
 
+    /// Counts a renamed directory as a plant, because it was not possible to examine all names in it.
+    pub(super) fn unexamined(&mut self, to: Path) {
+        let reader = "a program, if it has a listed name among its many files,".to_owned();
+        self.plants.push(PlantedPath { path: to, reader });
+    }
+
     /// Counts every file that is written in a repository as a plant for git.
     pub(super) fn plant_git_files(&mut self, effects: &[Effect], top: &[u8], main: Option<&Path>) {
         for effect in effects {

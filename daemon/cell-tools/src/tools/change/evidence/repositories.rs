@@ -2,7 +2,7 @@
 //! Runs in the cell.
 
 use super::{
-    git_configuration::{configuration_change, configuration_changes},
+    git_configuration::{configuration_changes, file_changes},
     git_files::{is_compared, is_compared_in_worktree},
     ignored::IgnoreRules,
     linked::{LinkedWorktree, RepositoryPlace, joined, linked_worktrees, worktree_part},
@@ -236,8 +236,10 @@ impl<'a> Repositories<'a> {
                 continue;
             };
             self.compare_index(top, (&was, &is), change)?;
-            let settings = was.worktree_configuration()?.changes(&is.worktree_configuration()?);
-            change.configuration.extend(settings.iter().filter_map(configuration_change));
+            if let Some(own) = &place.own {
+                let settings = file_changes(self.trees, &joined(own, b"config.worktree"));
+                change.configuration.extend(settings);
+            }
         }
         Ok(())
     }

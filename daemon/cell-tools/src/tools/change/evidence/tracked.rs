@@ -1,17 +1,17 @@
 //! Finds out which paths git tracks, in every repository around them. Runs in the cell.
 //!
-//! This needs only the index. So it also works in repositories that keep nothing, because their
-//! references or objects can not be read: a submodule, references in another format, or a repository
-//! around the workspace.
+//! The index alone also tells it in repositories that keep nothing, because their references or
+//! objects can not be read: references in another format, or a repository around the workspace. Where
+//! it lists a path no more, the commit that is checked out may still have it.
 
 use super::{
-    linked::{joined, own_directory},
+    linked::{RepositoryPlace, joined, own_directory},
     lost::ancestors,
     repositories::in_repository,
     trees::{self, Trees},
     working_tree::bounds,
 };
-use palisade_repository::{StagingIndex, read_index, read_index_file};
+use palisade_repository::{HeadTree, Repository, StagingIndex, read_index, read_index_file};
 use std::{cell::OnceCell, collections::HashMap};
 
 /// The paths that git tracked before a change.
@@ -22,13 +22,17 @@ pub(super) struct TrackedPaths<'a> {
     tops: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// The index of each working tree; `None` if it can not be read.
     indexes: HashMap<Vec<u8>, Option<StagingIndex>>,
+    /// The commit that is checked out in each working tree; `None` if its repository is not one that
+    /// can be read. Only paths that the index does not list are looked for there.
+    heads: HashMap<Vec<u8>, Option<HeadTree>>,
     /// The index of the repository around the workspace, once it was read.
     outer: OnceCell<Option<StagingIndex>>,
 }
 
 impl<'a> TrackedPaths<'a> {
     pub(super) fn new(trees: &'a Trees) -> Self {
-        Self { trees, tops: HashMap::new(), indexes: HashMap::new(), outer: OnceCell::new() }
+        let (tops, indexes, heads) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { trees, tops, indexes, heads, outer: OnceCell::new() }
     }
 
     /// Returns the top of the nearest working tree that contains a path; `None` if there is none.
@@ -56,7 +60,12 @@ impl<'a> TrackedPaths<'a> {
                 let own = own_directory(trees, &top)?;
                 read_index(trees::directory(trees.before(), &own).ok()?, &bounds()).ok()
             });
-            if index.as_ref().is_none_or(|index| is_listed(index, in_repository(&top, way))) {
+            let path = in_repository(&top, way);
+            if index.as_ref().is_none_or(|index| is_listed(index, path)) {
+                return true;
+            }
+            let head = self.heads.entry(top.clone()).or_insert_with(|| head_of(trees, &top));
+            if head.as_mut().is_some_and(|head| head.has(path)) {
                 return true;
             }
             inner = top;
@@ -75,6 +84,18 @@ impl<'a> TrackedPaths<'a> {
         });
         index.as_ref().is_none_or(|index| is_listed(index, &joined(&outer.prefix, way)))
     }
+}
+
+/// Reads the commit that was checked out before a change; `None` if its repository can not be read.
+fn head_of(trees: &Trees, top: &[u8]) -> Option<HeadTree> {
+    let repository = match RepositoryPlace::of(trees, top) {
+        Some(place) => place.open(trees.before()),
+        None => {
+            let own = trees::directory(trees.before(), &own_directory(trees, top)?).ok()?;
+            Repository::open_at(own, bounds())
+        }
+    };
+    repository.ok().map(HeadTree::of)
 }
 
 /// Returns `true` if an index lists a path or something below it.

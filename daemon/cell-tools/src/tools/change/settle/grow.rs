@@ -2,7 +2,9 @@
 //! the cell.
 
 use super::{
-    super::{plan::ModeTarget, spot::EntryLocation, step::Step, target::may_change},
+    super::{
+        evidence::LostEntry, plan::ModeTarget, spot::EntryLocation, step::Step, target::may_change,
+    },
     append::Append,
     compare::FileComparison,
     content,
@@ -113,7 +115,7 @@ impl CommitPlanner<'_, '_> {
         self.note_file(&path, new, compared.digest);
         self.stage.note_old(old);
         self.stage.keep_same(spot, old, ModeTarget::Content(Some(first)))?;
-        self.stage.lose(spot, old);
+        self.stage.lost.push(LostEntry { in_place: true, ..LostEntry::new(spot, old) });
         let print = Print::File { mode: new.mode(), digest: compared.digest };
         let sizes = (old.size, new.size);
         self.stage.effect(path.clone(), EffectKind::Appended, sizes, print.clone(), Some(old));
