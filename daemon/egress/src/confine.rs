@@ -235,6 +235,8 @@ fn rules() -> Vec<SyscallRule> {
     let write_execute = bits(libc::PROT_WRITE | libc::PROT_EXEC);
     let execute = bits(libc::PROT_EXEC);
     let thread = bits(libc::CLONE_VM | libc::CLONE_THREAD);
+    // CLONE_NEWNS, and the six from CLONE_NEWCGROUP on.
+    let namespaces = 0x7e02_0000;
     let no_limit = vec![Condition { wide: true, ..equal(2, u64::MAX, 0) }];
     let mut rules = vec![
         // No Unix sockets: those of the host's services could be connected to. The C library then
@@ -247,7 +249,7 @@ fn rules() -> Vec<SyscallRule> {
         // No code that is written while the process runs.
         except(libc::SYS_mmap, equal(2, write_execute, write_execute)),
         except(libc::SYS_mprotect, equal(2, execute, execute)),
-        only(libc::SYS_clone, [vec![equal(0, thread, thread)]]),
+        only(libc::SYS_clone, [vec![equal(0, thread | namespaces, thread)]]),
         rule(libc::SYS_clone3, Vec::new(), SyscallAction::Errno(UNKNOWN)),
         // The names of threads and of memory.
         only(libc::SYS_prctl, [libc::PR_SET_NAME, libc::PR_SET_VMA].map(|option| is(0, option))),

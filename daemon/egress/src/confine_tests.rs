@@ -73,3 +73,26 @@ fn arguments_are_checked() {
         assert_eq!(decide(call, arguments), expected, "{call} {arguments:?}");
     }
 }
+
+#[test]
+fn clone_makes_threads_and_never_a_namespace() {
+    let thread = bits(libc::CLONE_VM | libc::CLONE_THREAD);
+    let (flags, needed) = (0x7e02_0000, thread);
+    // The rule looks at these bits; each of the others, and all, must make no difference.
+    let looked = flags | needed;
+    let others = (0..64).map(|bit| 1_u64 << bit).filter(|bit| bit & looked == 0);
+    let others: Vec<u64> = others.chain([0, !looked]).collect();
+    let mut subset = looked;
+    loop {
+        let is_thread = subset == needed;
+        let answer = if is_thread { SyscallAction::Allow } else { SyscallAction::Errno(REFUSED) };
+        for other in &others {
+            let arguments = [subset | other, 0, 0, 0, 0, 0];
+            assert_eq!(decide(libc::SYS_clone, arguments), Some(answer), "{:#x}", subset | other);
+        }
+        if subset == 0 {
+            break;
+        }
+        subset = (subset - 1) & looked;
+    }
+}
