@@ -57,6 +57,16 @@ const NAMESPACES: [libc::c_int; 7] = [
 
 /// Installs the filters for this process and for what it starts from now on.
 pub(crate) fn confine() -> Result<(), seccompiler::Error> {
+    seccompiler::apply_filter(&denials()?)?;
+    // The flags of `clone3` are behind a pointer, where no filter sees them. The C library uses
+    // `clone` where the kernel says that there is no `clone3`.
+    let clone3 = [libc::SYS_clone3, libc::SYS_clone3 | X32].map(|number| (number, Vec::new()));
+    let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
+    seccompiler::apply_filter(&program(BTreeMap::from(clone3), unknown)?)
+}
+
+/// The filter of what is refused for want of permission.
+fn denials() -> Result<BpfProgram, seccompiler::Error> {
     let mut denied: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for number in DENIED {
         denied.extend([(number, Vec::new()), (number | X32, Vec::new())]);
@@ -66,12 +76,7 @@ pub(crate) fn confine() -> Result<(), seccompiler::Error> {
     denied.insert(libc::SYS_clone, makes_namespace.clone());
     denied.insert(libc::SYS_clone | X32, makes_namespace);
     let refused = u32::try_from(libc::EPERM).unwrap_or_default();
-    seccompiler::apply_filter(&program(denied, refused)?)?;
-    // The flags of `clone3` are behind a pointer, where no filter sees them. The C library uses
-    // `clone` where the kernel says that there is no `clone3`.
-    let clone3 = [libc::SYS_clone3, libc::SYS_clone3 | X32].map(|number| (number, Vec::new()));
-    let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
-    seccompiler::apply_filter(&program(BTreeMap::from(clone3), unknown)?)
+    program(denied, refused)
 }
 
 /// A rule for calls of `clone` with a flag.
@@ -129,5 +134,71 @@ mod tests {
             assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
         });
         held.join().unwrap();
+    }
+    /// A word of which some bits are known.
+    #[derive(Clone, Copy)]
+    struct Word {
+        known: u32,
+        value: u32,
+    }
+
+    /// What a program of these instructions may answer to a call of `clone`, whatever the bits of its
+    /// flags are that are not known.
+    fn answers(program: &BpfProgram, at: usize, word: Word, low: Word, found: &mut Vec<u32>) {
+        let step = &program[at];
+        let all = |value| Word { known: u32::MAX, value };
+        let next = |by: u8| at + 1 + usize::from(by);
+        match step.code {
+            // Load: the number, the architecture, both halves of the first argument.
+            0x20 => {
+                let arch = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+                let loaded = match step.k {
+                    0 => all(u32::try_from(libc::SYS_clone).unwrap()),
+                    4 => all(arch),
+                    16 => low,
+                    20 => Word { known: 0, value: 0 },
+                    other => panic!("a load from {other}"),
+                };
+                answers(program, at + 1, loaded, low, found);
+            }
+            // And.
+            0x54 => {
+                let known = word.known | !step.k;
+                let masked = Word { known, value: word.value & step.k };
+                answers(program, at + 1, masked, low, found);
+            }
+            // Jump, and jump if equal.
+            0x05 => answers(program, at + 1 + step.k as usize, word, low, found),
+            0x15 => {
+                if word.known & (word.value ^ step.k) == 0 {
+                    answers(program, next(step.jt), word, low, found);
+                }
+                if word.known != u32::MAX || word.value != step.k {
+                    answers(program, next(step.jf), word, low, found);
+                }
+            }
+            0x06 => found.push(step.k),
+            other => panic!("instruction {other:#x}"),
+        }
+    }
+
+    #[test]
+    fn clone_with_any_flag_of_a_namespace_is_refused_whatever_else_it_says() {
+        let program = denials().unwrap();
+        let answers = |known, value| {
+            let (mut found, unknown) = (Vec::new(), Word { known: 0, value: 0 });
+            answers(&program, 0, unknown, Word { known, value }, &mut found);
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        let (allowed, refused) = (0x7fff_0000, 0x0005_0000 | libc::EPERM.cast_unsigned());
+        let mut all = 0;
+        for flag in NAMESPACES.map(libc::c_int::cast_unsigned) {
+            assert_eq!(answers(flag, flag), [refused], "{flag:#x}");
+            all |= flag;
+        }
+        assert_eq!(answers(all, 0), [allowed], "the control");
+        assert_eq!(all, 0x7e02_0000, "every flag that clone has for a namespace");
     }
 }
