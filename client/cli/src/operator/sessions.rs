@@ -4,9 +4,12 @@ use crate::{
     call::id::short,
     failure::Failure,
     operator::{self, OperatorOptions},
-    paint::{self, Paint, Style, harmless},
+    paint::{self, Paint, Style},
     print,
-    visible::columns::{Width, columns as columns_of, first_columns, pad},
+    visible::{
+        columns::{Width, columns as columns_of, first_columns, pad},
+        visible,
+    },
 };
 use clap::Args;
 use palisade_client::{CallOverview, KeptOverview, Overview, SessionOverview};
@@ -107,7 +110,7 @@ pub(super) fn summary(overview: &Overview) -> String {
     let cells: u64 = overview.sessions.iter().filter_map(|session| session.memory_bytes).sum();
     let mut line = format!(
         "{}: sessions {}, calls {}, jobs {jobs}, approval requests {}\nmemory {}, in cells {}",
-        harmless(&overview.server),
+        visible(&overview.server),
         overview.sessions.len(),
         overview.calls.len(),
         overview.questions,
@@ -134,13 +137,13 @@ pub(super) fn sessions(sessions: &[SessionOverview]) -> Vec<Vec<String>> {
             session.uid.to_string(),
             session.runs_as.to_string(),
             session.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
-            harmless(&session.profile),
+            visible(&session.profile),
             time(session.time_ms),
             session.calls.to_string(),
             session.in_flight.to_string(),
             session.jobs.to_string(),
             session.memory_bytes.map_or_else(|| "-".to_owned(), size),
-            harmless(&session.workspace.as_path().display().to_string()),
+            visible(&session.workspace.as_path().display().to_string()),
         ]
     }));
     rows
@@ -166,7 +169,7 @@ pub(super) fn calls(calls: &[CallOverview]) -> Vec<Vec<String>> {
             time(call.time_ms),
             call.stage.name().to_owned(),
             call.tool.to_string(),
-            harmless(&call.summary),
+            visible(&call.summary),
         ]
     }));
     rows
@@ -261,7 +264,7 @@ pub(super) mod tests {
         assert_eq!(
             table(&sessions(&overview.sessions), Paint::Plain),
             "SESSION  UID   AS      PID  PROFILE    TIME   CALLS  BUSY  JOBS  MEMORY  WORKSPACE\n\
-             s-1      1000  600000  42   workspace  1m01s  3      1     2     4K      /home/me/a\u{fffd}[2J\n"
+             s-1      1000  600000  42   workspace  1m01s  3      1     2     4K      /home/me/a␛[2J\n"
         );
         assert_eq!(
             table(&calls(&overview.calls), Paint::Plain),

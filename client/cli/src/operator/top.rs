@@ -105,6 +105,33 @@ mod tests {
         assert_eq!(shown.lines().count(), 2, "{shown}");
     }
 
+    /// Names that agents choose, each with a character that acts on a terminal, turns text around or is
+    /// not seen.
+    #[test]
+    fn no_name_acts_on_the_operators_terminal_or_looks_like_another() {
+        let hostile = "\0\u{7}\u{8}\t\r\n\u{b}\u{1b}\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{200d}\u{200e}\
+                       \u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\
+                       \u{2068}\u{2069}\u{feff}\u{e0041}";
+        for c in hostile.chars() {
+            let mut overview = overview();
+            let plain = page(&overview, Width::Unlimited, Paint::Plain);
+            let name = format!("a{c}b");
+            overview.server = name.clone();
+            let session = overview.sessions.first_mut().unwrap();
+            session.profile = name.clone();
+            session.workspace = name.as_str().into();
+            overview.calls.first_mut().unwrap().summary = name.clone();
+            for width in [Width::Unlimited, Width::Columns(80)] {
+                let shown = page(&overview, width, Paint::Plain);
+                assert_eq!(shown.lines().count(), plain.lines().count(), "{c:?}: {shown}");
+                let hidden = |c: char| c != '\n' && palisade_text::is_hidden(c);
+                assert!(!shown.contains(hidden), "{c:?}: {shown:?}");
+                // Each of the four is told from the same without the character.
+                assert!(!shown.contains("ab"), "{c:?}: {shown}");
+            }
+        }
+    }
+
     /// An overview with ids, a workspace and commands of the usual lengths.
     fn busy() -> Overview {
         let mut overview = overview();
