@@ -130,16 +130,8 @@ fn route_request() -> Vec<u8> {
         // Family, bits of the destination, bits of the source, type of service.
         &[libc::AF_INET as u8, SYNTHETIC_BITS, 0, 0][..],
         // Table, origin, scope, type; then no flags.
-        &[
-            libc::RT_TABLE_LOCAL,
-            libc::RTPROT_STATIC,
-            libc::RT_SCOPE_HOST,
-            libc::RTN_LOCAL,
-            0,
-            0,
-            0,
-            0,
-        ],
+        &[libc::RT_TABLE_LOCAL, libc::RTPROT_STATIC, libc::RT_SCOPE_HOST, libc::RTN_LOCAL],
+        &[0; 4],
         &attribute(libc::RTA_DST, SYNTHETIC.octets()),
         &attribute(libc::RTA_OIF, LOOPBACK_INTERFACE.to_ne_bytes()),
     ];

@@ -136,13 +136,15 @@ enum Opening {
 }
 
 /// Reads the first bytes of a connection that may carry any protocol.
-fn read_opening(bytes: &[u8], requests: Requests) -> Opening {
+fn read_opening(bytes: &[u8], requests: RequestHandling) -> Opening {
     match (read_first(bytes), requests) {
         (FirstBytes::Partial, _) => Opening::Partial,
         (FirstBytes::Hello(name), _) => Opening::Hello(name),
         (FirstBytes::Broken(why), _) if bytes.get(1) == Some(&3) => Opening::Broken(why),
-        (FirstBytes::Broken(_), _) | (FirstBytes::Other, Requests::PassedOn) => Opening::Other,
-        (FirstBytes::Other, Requests::Judged) => match read_first_line(bytes) {
+        (FirstBytes::Broken(_), _) | (FirstBytes::Other, RequestHandling::PassedOn) => {
+            Opening::Other
+        }
+        (FirstBytes::Other, RequestHandling::Judged) => match read_first_line(bytes) {
             FirstLine::Request => Opening::Requests,
             FirstLine::Other => Opening::Other,
             FirstLine::Partial if bytes.len() >= MAX_HELLO => Opening::Requests,
@@ -153,7 +155,7 @@ fn read_opening(bytes: &[u8], requests: Requests) -> Opening {
 
 /// What is done with requests of HTTP on a connection that may carry any protocol.
 #[derive(Debug, Clone, Copy)]
-enum Requests {
+enum RequestHandling {
     Judged,
     /// As any other bytes: to a server that speaks first, which is not one of HTTP, and to a service of
     /// this host, whose clients name it in `Host` as the service wants it.
@@ -173,7 +175,8 @@ async fn carry_any<C>(
     let is_service = matches!(&open.target.host, Host::Name(name) if name.as_str() == THIS_HOST);
     let read = |first: &[u8], listened| {
         let is_passed_on = is_service || listened == Listened::SpokenTo;
-        let requests = if is_passed_on { Requests::PassedOn } else { Requests::Judged };
+        let requests =
+            if is_passed_on { RequestHandling::PassedOn } else { RequestHandling::Judged };
         read_opening(first, requests)
     };
     let is_enough = |first: &[u8], listened| {
@@ -215,7 +218,7 @@ async fn carry_any<C>(
 /// Watches a line whose beginning was passed on. If it becomes a request, its end is not: no server has
 /// a request then.
 fn watch_first_line(bytes: &[u8]) -> io::Result<Watching> {
-    match read_opening(bytes, Requests::Judged) {
+    match read_opening(bytes, RequestHandling::Judged) {
         Opening::Other => Ok(Watching::Ends),
         Opening::Partial => Ok(Watching::GoesOn),
         Opening::Requests | Opening::Hello(_) | Opening::Broken(_) => {

@@ -141,7 +141,7 @@ const SEES: [(&str, &[&str]); 24] = [
 /// broker.
 const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3385),
-    ("daemon/cell-setup/", 4500),
+    ("daemon/cell-setup/", 4520),
     ("daemon/workspace/", 650),
     ("daemon/plan/", 4360),
     ("daemon/channel/", 400),
