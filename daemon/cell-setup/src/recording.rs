@@ -1,10 +1,6 @@
 //! The filters of a session whose programs are recorded. Runs in the cell.
 
-use crate::{
-    failure::StepFailure,
-    kernel::FilterProgram,
-    seccomp::{self, Bounds},
-};
+use crate::{failure::StepFailure, kernel::FilterProgram, seccomp};
 use palisade_plan::{Path, SyscallAction, SyscallRule};
 
 /// The number of the system call that installs a filter.
@@ -24,7 +20,7 @@ pub struct RecordingRules {
 impl RecordingRules {
     pub(crate) fn new(
         rules: &[SyscallRule],
-        bounds: Bounds,
+        bounds: seccomp::Bounds,
         own: Vec<Path>,
         bound: Vec<Path>,
     ) -> Result<Self, StepFailure> {

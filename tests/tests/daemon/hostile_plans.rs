@@ -213,7 +213,7 @@ fn hostile_filters() -> Vec<(Change, &'static str)> {
         (syscall(16, vec![(vec![wide], EPERM)], SyscallAction::Allow), "the filter allows ioctl"),
         (syscall(41, raw, EPERM), "the filter allows socket of a kind that no session may have:"),
         (allow(53), "the filter allows socketpair of other than Unix sockets:"),
-        (allow(90), "the filter allows chmod to a set-user-id mode:"),
+        (allow(90), "the filter allows chmod to a set-id mode:"),
         (allow(259), "the filter allows mknodat of a device:"),
         (allow(316), "the filter allows renameat2 with RENAME_WHITEOUT:"),
         (allow(302), "the filter allows prlimit64 on another process:"),

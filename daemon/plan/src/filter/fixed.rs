@@ -136,21 +136,12 @@ const ONLY_WITH: [(u32, &str, &[&[Test]]); 10] = [
     (316, "renameat2 with RENAME_WHITEOUT", &[&[(4, 4, 0)]]),
 ];
 
-/// System calls that change modes, where changes are held back. A set-gid directory hands its group
-/// down, and nothing tells it from a file here; a commit gives no file the bit.
-const NO_SET_USER_ID: [(u32, &str, &[&[Test]]); 4] = [
-    (90, "chmod to a set-user-id mode", &[&[(1, 0o4000, 0)]]),
-    (91, "fchmod to a set-user-id mode", &[&[(1, 0o4000, 0)]]),
-    (268, "fchmodat to a set-user-id mode", &[&[(2, 0o4000, 0)]]),
-    (452, "fchmodat2 to a set-user-id mode", &[&[(2, 0o4000, 0)]]),
-];
-
-/// The same system calls, where a change takes effect at once.
-const NO_SET_ID: [(u32, &str, &[&[Test]]); 4] = [
-    (90, "chmod to a set-id mode", &[&[(1, 0o6000, 0)]]),
-    (91, "fchmod to a set-id mode", &[&[(1, 0o6000, 0)]]),
-    (268, "fchmodat to a set-id mode", &[&[(2, 0o6000, 0)]]),
-    (452, "fchmodat2 to a set-id mode", &[&[(2, 0o6000, 0)]]),
+/// System calls that change modes, with the argument that has the mode.
+const MODE_CHANGES: [(u32, &str, u8); 4] = [
+    (90, "chmod to a set-id mode", 1),
+    (91, "fchmod to a set-id mode", 1),
+    (268, "fchmodat to a set-id mode", 2),
+    (452, "fchmodat2 to a set-id mode", 2),
 ];
 
 /// The set-id bits that the fixed rules leave to a process of a session.
@@ -252,11 +243,14 @@ pub fn fixed_rules(sockets: Sockets, bits: SetIdBits) -> Vec<FixedRule> {
     let never = NEVER.iter().map(|(number, call)| only_with(*number, call, &[]));
     let not = NOT_WITH.iter().map(|(number, call, tests)| not_with(*number, call, tests));
     let only = ONLY_WITH.iter().map(|(number, call, tests)| only_with(*number, call, tests));
-    let modes = match bits {
-        SetIdBits::SetGid => NO_SET_USER_ID,
-        SetIdBits::None | SetIdBits::NoneByAnyCall => NO_SET_ID,
+    // A set-gid directory hands its group down, and nothing tells it from a file here.
+    let denied = match bits {
+        SetIdBits::SetGid => 0o4000,
+        SetIdBits::None | SetIdBits::NoneByAnyCall => 0o6000,
     };
-    let modes = modes.iter().map(|(number, call, tests)| only_with(*number, call, tests));
+    let modes = MODE_CHANGES
+        .iter()
+        .map(|(number, call, mode)| only_with(*number, call, &[&[(*mode, denied, 0)]]));
     let mut rules: Vec<_> = never.chain(not).chain(only).chain(modes).collect();
     if bits == SetIdBits::NoneByAnyCall {
         rules.push(rule(437, "openat2, which could set a set-id bit", &[], [MISSING; 2]));
