@@ -158,8 +158,9 @@ fn a_place_that_is_written_in_another_way_is_not_reached() {
         let broken = Broken::new(mode);
         let (open, shut) = (broken.allowed.port, broken.closed.port);
         // The controls: the same ways lead to the allowed host, however its name is written.
-        let get = format!("GET /x HTTP/1.0\r\nHost: packages.test:{open}\r\n\r\n");
+        let get = |host: &str| format!("GET /x HTTP/1.0\r\nHost: {host}:{open}\r\n\r\n");
         for host in ["packages.test", "PACKAGES.Test", "packages.test.", "a.packages.test"] {
+            let get = get(host);
             let line = format!("{}{} end", connect(&format!("{host}:{open}")), send(&get));
             let done = broken.sandbox.ok(&line);
             assert!(done.contains("hello from /x"), "{mode:?}: {host}: {done}");
@@ -167,6 +168,11 @@ fn a_place_that_is_written_in_another_way_is_not_reached() {
             let done = broken.sandbox.ok(&line);
             assert!(done.contains("hello from /x"), "{mode:?}: {host}: {done}");
         }
+        let other = send(get("other.test"));
+        let way = connect(&format!("packages.test:{open}"));
+        broken.refused("another host by CONNECT", &format!("{way}{other} end"), "403");
+        let way = socks_name(b"packages.test", open);
+        broken.refused("another host by SOCKS", &format!("{way}{other} end"), "403");
         for (name, told) in [
             ("other.test", "403"),
             ("paste.packages.test", "403"),
