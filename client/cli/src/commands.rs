@@ -1,7 +1,7 @@
 //! The command line's definition, and the file that implements each subcommand.
 
 use crate::{
-    analyze, approve, attempt, audit, call, complete, completions, doctor,
+    analyze, approve, attempt, audit, call, completions, doctor,
     exit::{FAILED, USAGE},
     failure::Failure,
     jobs, linger, man, mcp, net,
@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Completions(completions::Completions),
     Man(man::Man),
     #[command(hide = true)]
-    Complete(complete::Complete),
+    Complete(completions::Complete),
     #[command(hide = true)]
     Attempt(attempt::Attempt),
 }

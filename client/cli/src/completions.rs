@@ -1,5 +1,9 @@
 //! `palisade completions`: prints shell completions.
 
+mod complete;
+
+pub(crate) use complete::Complete;
+
 use crate::{failure::Failure, print};
 use clap::{Args, Command};
 use clap_complete::Shell;

@@ -6,7 +6,6 @@ mod attempt;
 mod audit;
 mod call;
 mod commands;
-mod complete;
 mod completions;
 mod disconnect;
 mod doctor;

@@ -198,8 +198,8 @@ fn a_command_may_take_two_minutes_and_as_long_as_the_profile_allows_if_asked() {
     assert_eq!(longest, Some(600_000));
     assert_eq!(
         told,
-        "note: the profile ends the command after 10m (limits.max_timeout_ms); a background run has \
-         no limit\n"
+        "note: the profile ends the command after 10m (limits.max_timeout_ms, or limits.job_ms with \
+         a private daemon); see --background\n"
     );
     assert_eq!(
         timeout(&["run", "--timeout", "1h", "--", "true"]),
