@@ -2,11 +2,13 @@
 //! later one has lost.
 
 use crate::history::History;
-use crate::keep::{FileType, is_tracked_path};
+use crate::keep::is_tracked_path;
 use crate::missing::{changed_links, missing};
-use crate::object::{ObjectReader, StoredCopy};
+use crate::object::ObjectReader;
+use crate::search::FileType;
 use crate::search::TreeSearch;
 use crate::staged::{StagedEntry, StagedType};
+use crate::stored::StoredCopy;
 use crate::tips::{RootPurpose, Tips, is_stash};
 use crate::{KeepAnswer, NotKeptReason, ObjectId, ReferenceLog, Repository, RepositoryError};
 use std::collections::{BTreeMap, BTreeSet};

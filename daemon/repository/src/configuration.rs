@@ -2,9 +2,8 @@
 //! changed it.
 
 use crate::RepositoryError;
-use crate::harmless::is_harmless_addition;
 use gix_config::parse::{EventRef, Events};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The name of a configuration value. Section and name are in lower case.
@@ -35,19 +34,6 @@ pub type ConfigurationValues = Vec<Option<Vec<u8>>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Configuration {
     values: BTreeMap<ConfigurationKey, ConfigurationValues>,
-}
-
-/// The difference of a key between two states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyChange {
-    /// The key is new, and on the short list of harmless keys that need no approval.
-    AddedHarmless,
-    /// The key is new and not on the list: a plant.
-    Added,
-    /// The key has other values than before: a plant, and a loss of the earlier ones.
-    Changed,
-    /// The key was removed: a plant, because git behaves differently without it, and a loss.
-    Removed,
 }
 
 impl Configuration {
@@ -128,41 +114,18 @@ impl Configuration {
         self.values.keys().any(is_there)
     }
 
-    /// Lists the keys that differ in a later state; empty if every value is unchanged.
+    /// Lists the keys whose values differ in a later state.
     #[must_use]
-    pub fn changes(&self, later: &Configuration) -> Vec<(ConfigurationKey, KeyChange)> {
-        let mut changes = Vec::new();
-        for (key, values) in &self.values {
-            match later.values.get(key) {
-                Some(same) if same == values => {}
-                Some(_) => changes.push((key.clone(), KeyChange::Changed)),
-                None => changes.push((key.clone(), KeyChange::Removed)),
-            }
-        }
-        for (key, values) in later.values.iter().filter(|(key, _)| !self.values.contains_key(key)) {
-            let is_harmless = self.are_harmless(later, key, values);
-            let change = if is_harmless { KeyChange::AddedHarmless } else { KeyChange::Added };
-            changes.push((key.clone(), change));
-        }
-        changes
+    pub fn changed_keys(&self, later: &Configuration) -> Vec<ConfigurationKey> {
+        let keys: BTreeSet<_> = self.values.keys().chain(later.values.keys()).collect();
+        let differs = |key: &&ConfigurationKey| self.values.get(key) != later.values.get(key);
+        keys.into_iter().filter(differs).cloned().collect()
     }
 
     /// Returns the values of a key; `None` if it is not there.
     #[must_use]
     pub fn values(&self, key: &ConfigurationKey) -> Option<&[Option<Vec<u8>>]> {
         self.values.get(key).map(Vec::as_slice)
-    }
-
-    /// Returns `true` if each of these values of a key in a later state could be added without
-    /// approval.
-    #[must_use]
-    pub fn are_harmless(
-        &self,
-        later: &Configuration,
-        key: &ConfigurationKey,
-        values: &[Option<Vec<u8>>],
-    ) -> bool {
-        values.iter().all(|value| is_harmless_addition(self, later, key, value.as_deref()))
     }
 }
 

@@ -2,8 +2,9 @@
 //! working tree. That is so for a stash that was applied before it was dropped.
 
 use crate::history::{History, parse_commit};
-use crate::keep::{FileType, is_tracked_path};
+use crate::keep::is_tracked_path;
 use crate::object::ObjectReader;
+use crate::search::FileType;
 use crate::search::{TreeSearch, parse_tree};
 use crate::tips::{RootPurpose, Tips};
 use crate::{NotKeptReason, ObjectId, Repository, RepositoryError};

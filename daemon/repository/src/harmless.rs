@@ -4,9 +4,23 @@
 use crate::configuration::{Configuration, ConfigurationKey};
 use crate::references::is_name;
 
+impl Configuration {
+    /// Returns `true` if each of these values of a key in a later state could be added without
+    /// approval.
+    #[must_use]
+    pub fn are_harmless(
+        &self,
+        later: &Configuration,
+        key: &ConfigurationKey,
+        values: &[Option<Vec<u8>>],
+    ) -> bool {
+        values.iter().all(|value| is_harmless_addition(self, later, key, value.as_deref()))
+    }
+}
+
 /// Returns `true` if adding a value neither makes a program run nor redirects anything that existed
 /// before.
-pub fn is_harmless_addition(
+fn is_harmless_addition(
     before: &Configuration,
     after: &Configuration,
     key: &ConfigurationKey,

@@ -1,6 +1,7 @@
 //! A walk over the commits that are reachable from roots. Each is verified before it counts.
 
-use crate::object::{GitObject, ObjectReader, StoredCopy};
+use crate::object::ObjectReader;
+use crate::stored::{GitObject, StoredCopy};
 use crate::{ObjectId, RepositoryError};
 use gix_object::commit::ref_iter::Token;
 use gix_object::{CommitRefIter, TagRefIter};

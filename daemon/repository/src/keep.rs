@@ -1,21 +1,13 @@
 //! Finds out whether a reachable commit has given bytes at a path.
 
 use crate::history::{Commit, History};
-use crate::object::{ObjectReader, StoredCopy};
-use crate::search::TreeSearch;
+use crate::object::ObjectReader;
+use crate::search::{FileType, TreeSearch};
+use crate::stored::StoredCopy;
 use crate::tips::{RootPurpose, Tips};
 use crate::{ObjectId, Repository, RepositoryError};
 use std::fmt;
 use std::io::{self, Read};
-
-/// The type of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FileType {
-    /// A regular file; whether it is executable does not matter.
-    Regular,
-    /// A symbolic link, whose content is its target.
-    SymbolicLink,
-}
 
 /// A query for bytes that a path had and that should not be lost.
 pub struct ContentQuery<'a> {

@@ -29,6 +29,7 @@ mod references;
 mod repository;
 mod search;
 mod staged;
+mod stored;
 mod tips;
 
 pub use author::CommitAuthor;
@@ -36,13 +37,13 @@ pub use bounds::Bounds;
 pub use compare::{
     Comparison, LossReason, LostStagedBlob, LostTip, ObjectChanges, compare, lost_staged,
 };
-pub use configuration::{Configuration, ConfigurationKey, ConfigurationValues, KeyChange};
+pub use configuration::{Configuration, ConfigurationKey, ConfigurationValues};
 pub use error::RepositoryError;
 pub use gix_hash::ObjectId;
-pub use harmless::is_harmless_addition;
 pub use head::HeadTree;
-pub use keep::{CommittedBlob, ContentQuery, FileType, KeepAnswer, NotKeptReason};
+pub use keep::{CommittedBlob, ContentQuery, KeepAnswer, NotKeptReason};
 pub use log::{LogEntry, ReferenceLog};
 pub use repository::{Repository, read_index, read_index_file};
+pub use search::FileType;
 pub use staged::{StagedEntry, StagedType, StagingIndex};
 pub use tips::{Tips, is_stash};

@@ -3,7 +3,8 @@
 
 use crate::commit_graph::is_consistent;
 use crate::directory::{EntryType, FileIdentity, GitDirectory, same_bytes};
-use crate::object::{ObjectDatabase, ObjectReader, StoredCopy, loose_path};
+use crate::object::{ObjectDatabase, ObjectReader, loose_path};
+use crate::stored::StoredCopy;
 use crate::tips::MOST_WORKTREES;
 use crate::{ObjectChanges, ObjectId, Repository, RepositoryError};
 use std::collections::BTreeSet;

@@ -5,6 +5,7 @@ use crate::bounds::{Bounds, Budget};
 use crate::directory::{EntryType, GitDirectory};
 use crate::inflate::{ZlibStream, buffer};
 use crate::pack::{Pack, ReadingState};
+use crate::stored::{GitObject, StoredCopy};
 use crate::{ObjectId, RepositoryError};
 use gix_hash::{Kind, oid};
 use std::collections::BTreeSet;
@@ -12,22 +13,6 @@ use std::rc::Rc;
 
 /// Most bytes in the header of a loose object: a type, a size and a zero byte.
 const LOOSE_HEADER: usize = 64;
-
-/// An object's type and content.
-#[derive(Debug, Clone)]
-pub(crate) struct GitObject {
-    pub(crate) kind: gix_object::Kind,
-    pub(crate) data: Rc<Vec<u8>>,
-}
-
-/// The result of reading an object, or one of its copies.
-#[derive(Debug)]
-pub(crate) enum StoredCopy {
-    Found(GitObject),
-    Absent,
-    Damaged,
-    TooLarge,
-}
 
 /// The object database of a repository: its own loose objects and packs, and nothing else.
 #[derive(Debug)]

@@ -1,13 +1,21 @@
 //! Searches for paths and blobs in the trees of commits, all at once. A tree that was searched for
 //! a directory of paths is never searched for it again.
 
-use crate::keep::FileType;
 use crate::object::ObjectReader;
 use crate::{ObjectId, RepositoryError};
 use gix_object::TreeRefIter;
 use gix_object::tree::{EntryKind, EntryRef};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+
+/// The type of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileType {
+    /// A regular file; whether it is executable does not matter.
+    Regular,
+    /// A symbolic link, whose content is its target.
+    SymbolicLink,
+}
 
 /// The deepest path that is searched for.
 const DEPTH: usize = 256;

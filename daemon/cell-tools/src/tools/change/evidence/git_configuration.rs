@@ -71,7 +71,6 @@ pub(super) fn file_changes(trees: &Trees, way: &[u8]) -> Vec<ConfigurationChange
     };
     let is_known = earlier.is_some();
     let earlier = earlier.unwrap_or_default();
-    let changed = earlier.changes(&later).into_iter().map(|(key, _)| key);
     let change = |key: ConfigurationKey| {
         let values = later.values(&key);
         ConfigurationChange {
@@ -82,7 +81,7 @@ pub(super) fn file_changes(trees: &Trees, way: &[u8]) -> Vec<ConfigurationChange
             key: key.to_string(),
         }
     };
-    changed.map(change).collect()
+    earlier.changed_keys(&later).into_iter().map(change).collect()
 }
 
 /// Computes a digest that no other key and no other values have.
