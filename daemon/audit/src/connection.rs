@@ -1,6 +1,6 @@
 //! The record of a network connection, made or refused. Pure: no I/O.
 
-use crate::{clean::CleanText, record::LayerDenial};
+use crate::{clean::CleanText, denial::LayerDenial};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -26,6 +26,7 @@ mod chain;
 mod clean;
 mod connection;
 mod decision;
+mod denial;
 mod diagnose;
 mod effects;
 mod error;
@@ -36,6 +37,7 @@ mod hash;
 mod key;
 mod later;
 mod line;
+mod lines;
 mod log;
 mod names;
 mod observer;
@@ -64,6 +66,7 @@ pub use decision::{
     Answer, Decision, DecisionMaker, Grant, GrantAct, LostPath, Question, RequestContent,
     RequestKey, Review,
 };
+pub use denial::LayerDenial;
 pub use diagnose::{BadRecord, TamperKind};
 pub use effects::{CommittedEffect, Effects};
 pub use error::{AuditError, ReadError};
@@ -78,8 +81,8 @@ pub use observer::{RecordObserver, WrittenRecord};
 pub use read::{Filter, LocatedRecord, LogPosition, Reader};
 pub use record::{
     ArchiveAct, ArchiveEvent, Call, CallResult, Claim, Finding, HeadFault, JobEnd, Judgement, Kind,
-    LayerDenial, Record, Repair, Rollback, Rotate, SessionClose, SessionOpen, Start,
-    StoredDataDeletion, Thinking, TornEnd,
+    Record, Repair, Rollback, Rotate, SessionClose, SessionOpen, Start, StoredDataDeletion,
+    Thinking, TornEnd,
 };
 pub use redact::REDACTED;
 pub use retention::{LogVolume, RetentionPolicy, RetentionReport};

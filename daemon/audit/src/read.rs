@@ -5,21 +5,19 @@ use crate::{
     error::ReadError,
     files::{Directory, unread},
     line::Entry,
+    lines::{LINE, next_line},
     record::Kind,
     source::{LogSource, is_gone, sources},
 };
 use memchr::memmem::Finder;
 use std::{
     collections::HashMap,
-    io::{self, BufRead, Read as _},
+    io::BufRead,
     path::{Path, PathBuf},
 };
 
 /// Most times that the directory is listed, if files are archived meanwhile.
 pub(crate) const LISTINGS: usize = 5;
-
-/// Most bytes of a line. No record comes near that.
-const LINE: u64 = 4 << 20;
 
 /// The place of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,14 +234,6 @@ fn read_lines<E: From<ReadError>>(
         })?;
     }
     Ok(None)
-}
-
-/// Reads the next line with its newline; the last line may have none. A line that is too long is
-/// returned in pieces.
-pub(crate) fn next_line(file: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    file.take(LINE).read_until(b'\n', &mut line)?;
-    Ok((!line.is_empty()).then_some(line))
 }
 
 #[cfg(test)]

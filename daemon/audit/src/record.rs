@@ -5,6 +5,7 @@ use crate::{
     clean::{CleanJson, CleanText},
     connection::Connection,
     decision::{Answer, Grant, Question},
+    denial::LayerDenial,
     effects::Effects,
     files::Head,
     hash::{Digest, Hash},
@@ -350,31 +351,6 @@ pub struct CallResult {
     /// Accesses that a profile in observation mode would have denied, but did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<LayerDenial>,
-}
-
-/// A denial by one layer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayerDenial {
-    /// The layer.
-    pub layer: CleanText,
-    /// The rule: a key of the profile, or `RIGHT: REASON` for an access right.
-    pub rule: CleanText,
-    /// The path, address or tool.
-    pub target: CleanText,
-    /// The smallest change that would allow it.
-    pub remedy: CleanText,
-    /// The line of the profile that decides; empty if there is none.
-    pub at: CleanText,
-    /// The further access that this change would allow.
-    pub opens: CleanText,
-}
-
-impl LayerDenial {
-    /// Returns the access right that was refused; `None` if a key of the profile refused.
-    #[must_use]
-    pub fn right(&self) -> Option<&str> {
-        self.rule.as_str().split_once(':').map(|(right, _)| right)
-    }
 }
 
 /// A job ended, and every process of it is gone.

@@ -5,7 +5,7 @@ use crate::{
     error::ReadError,
     files::{Directory, unread},
     line::Entry,
-    read::next_line,
+    lines::next_line,
     source::is_gone,
     time::Timestamp,
 };

@@ -8,7 +8,7 @@ use crate::{
     files::{Directory, Head, unread},
     hash::Hash,
     line::Link,
-    read::next_line,
+    lines::next_line,
 };
 use std::{
     collections::BTreeMap,

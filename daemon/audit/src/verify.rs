@@ -11,7 +11,8 @@ use crate::{
     chain::Chain,
     error::ReadError,
     files::{Directory, Head, unread},
-    read::{LISTINGS, LogPosition, next_line},
+    lines::next_line,
+    read::{LISTINGS, LogPosition},
     record::ArchiveEvent,
     source::{LogSource, is_gone, sources},
 };

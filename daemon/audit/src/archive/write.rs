@@ -13,7 +13,7 @@ use crate::{
     hash::Hash,
     key::SigningKey,
     line::Link,
-    read::next_line,
+    lines::next_line,
     repair::last_of,
     time::Timestamp,
 };
