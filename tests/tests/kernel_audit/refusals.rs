@@ -3,7 +3,7 @@
 //! the call. As root's session and as an ordinary user's.
 
 use palisade_client::CallResult;
-use palisade_tests::{KernelAudit, Mode, Sandbox, World, tree};
+use palisade_tests::{KernelAudit, Mode, Sandbox, World, rooms, tree};
 use serde_json::Value;
 use std::{
     fs,
@@ -146,8 +146,12 @@ fn why(world: &World, words: &[&str]) -> Output {
 /// Returns what is told of a call with `--json`: by its records, or else by a second run of it.
 fn explained(world: &World, case: &Case, result: &CallResult) -> Vec<Value> {
     let id = result.call_id.as_str();
-    let told = why(world, &[id, "--json"]);
-    let records: Value = serde_json::from_slice(&told.stdout).unwrap();
+    // The log is read as a file: the result's record may come after the reply.
+    let (told, records) = rooms::awaited("the result is in the log", || {
+        let told = why(world, &[id, "--json"]);
+        let records: Value = serde_json::from_slice(&told.stdout).unwrap();
+        (records["found"] == true).then_some((told, records))
+    });
     let known = records["denials"].as_array().unwrap();
     if !known.is_empty() {
         assert_eq!(told.status.code(), Some(0), "{}", case.name);
