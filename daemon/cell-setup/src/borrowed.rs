@@ -9,11 +9,13 @@ use rustix::io::Errno;
 use std::io;
 
 /// Runs `act` with the session's file system identity, and again as this process if that fails with
-/// `EACCES`. The outer error means that this process's identity is no longer certain.
+/// `EACCES`. Without an identity it runs as this process only. The outer error means that this
+/// process's identity is no longer certain.
 pub(crate) fn first_as<T>(
-    identity: Identity,
+    identity: Option<Identity>,
     act: impl Fn() -> rustix::io::Result<T>,
 ) -> io::Result<rustix::io::Result<T>> {
+    let Some(identity) = identity else { return Ok(act()) };
     let borrowed = BorrowedIdentity::take(identity).map_err(io::Error::other)?;
     let done = act();
     borrowed.give_back().map_err(io::Error::other)?;

@@ -23,6 +23,7 @@ use rustix::{
     mount::UnmountFlags,
 };
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
@@ -107,9 +108,14 @@ pub(crate) fn make(
         .map_err(StepFailure::kernel("open /"))?;
     mounts::attach(new.as_fd(), here.as_fd(), Path::new(""))
         .map_err(StepFailure::kernel("attach new root"))?;
+    let mut placed = BTreeSet::new();
     for (path, piece) in &pieces {
-        place(new.as_fd(), path, piece, own)
+        // Where no other piece is at or above a path, only this process can write: that is the new
+        // root's own file system.
+        let owner = path.ancestors().any(|above| placed.contains(above)).then_some(own);
+        place(new.as_fd(), path, piece, owner)
             .map_err(StepFailure::kernel(format!("place {}", path.display())))?;
+        placed.insert(path.as_path());
     }
     if root.authority.is_some() {
         certificates::cover(new.as_fd())?;
@@ -388,21 +394,21 @@ pub(crate) fn proc(view: ProcView) -> Result<OwnedFd, StepFailure> {
 }
 
 /// Places one piece and makes the directories above it. In the session's own directories this is
-/// done as the session, because the launcher's few capabilities would not permit it otherwise.
+/// done as their `owner`, because the launcher's few capabilities would not permit it otherwise.
 fn place(
     root: BorrowedFd<'_>,
     path: &Path,
     piece: &RootEntry,
-    identity: Identity,
+    owner: Option<Identity>,
 ) -> std::io::Result<()> {
     let path = path.strip_prefix("/").unwrap_or(path);
     if let Some(parent) = path.parent() {
-        make_directories(root, parent, identity)?;
+        make_directories(root, parent, owner)?;
     }
     match piece {
         RootEntry::Link(target) => {
             let link = || rustix::fs::symlinkat(target, root, path);
-            match borrowed::first_as(identity, link)? {
+            match borrowed::first_as(owner, link)? {
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(error) => Err(error.into()),
             }
@@ -415,27 +421,31 @@ fn place(
             std::fs::File::from(file).write_all(text)
         }
         RootEntry::Directory(mount) => {
-            make_directories(root, path, identity)?;
+            make_directories(root, path, owner)?;
             mounts::attach(mount.as_fd(), root, path)
         }
         RootEntry::Pinned => {
-            make_directories(root, path, identity)?;
+            make_directories(root, path, owner)?;
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let open = || rustix::fs::openat(root, path, flags, Mode::empty());
-            let itself = borrowed::first_as(identity, open)??;
+            let itself = borrowed::first_as(owner, open)??;
             let mount = mounts::copy(itself.as_fd(), NO_SUID | NO_DEV)?;
             mounts::attach(mount.as_fd(), root, path)
         }
         RootEntry::File(mount) => {
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             let create = || rustix::fs::openat(root, path, flags, Mode::RUSR);
-            borrowed::first_as(identity, create)??;
+            borrowed::first_as(owner, create)??;
             mounts::attach(mount.as_fd(), root, path)
         }
     }
 }
 
-fn make_directories(root: BorrowedFd<'_>, path: &Path, identity: Identity) -> std::io::Result<()> {
+fn make_directories(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    owner: Option<Identity>,
+) -> std::io::Result<()> {
     let mut so_far = PathBuf::new();
     for component in path.components() {
         so_far.push(component);
@@ -444,7 +454,7 @@ fn make_directories(root: BorrowedFd<'_>, path: &Path, identity: Identity) -> st
             continue;
         }
         let make = || rustix::fs::mkdirat(root, &so_far, Mode::from_raw_mode(0o755));
-        match borrowed::first_as(identity, make)? {
+        match borrowed::first_as(owner, make)? {
             Ok(()) | Err(Errno::EXIST) => {}
             // Below a read-only bind the directory must exist already; otherwise the mount fails
             // and says so.
