@@ -3,6 +3,7 @@
 use super::{Ceiling, error::CeilingError};
 use crate::{Access, Bind, Grant, LaunchPlan, Tmpfs};
 use std::{
+    collections::HashMap,
     os::unix::ffi::OsStrExt as _,
     path::{Component, Path, PathBuf},
 };
@@ -110,7 +111,8 @@ impl Ceiling {
             return Err(CeilingError::NotPrivate(home.as_path().to_owned()));
         }
         plan.empty.iter().try_for_each(|path| check_plain("empty directory", path.as_path()))?;
-        plan.grants.iter().try_for_each(|grant| self.check_grant(plan, grant))
+        let mounts = mounts(plan);
+        plan.grants.iter().try_for_each(|grant| self.check_grant(&mounts, grant))
     }
 
     fn check_bind(&self, what: &'static str, bind: &Bind) -> Result<(), CeilingError> {
@@ -121,10 +123,14 @@ impl Ceiling {
         check_mounted(what, path, bind.access)
     }
 
-    fn check_grant(&self, plan: &LaunchPlan, grant: &Grant) -> Result<(), CeilingError> {
+    fn check_grant(
+        &self,
+        mounts: &HashMap<&Path, Mount>,
+        grant: &Grant,
+    ) -> Result<(), CeilingError> {
         let path = grant.path.as_path();
         check_plain("grant", path)?;
-        let on = innermost(plan, path);
+        let on = innermost(mounts, path);
         if on != Some(Mount::Private) {
             // A grant on a private file system can not reach the host's directories below it. Any
             // other grant could.
@@ -176,8 +182,9 @@ enum Mount {
     ReadOnly,
 }
 
-/// Finds the innermost of the plan's mounts that a path is on.
-fn innermost(plan: &LaunchPlan, path: &Path) -> Option<Mount> {
+/// Collects the plan's mounts by their places, which are plain paths. Of two mounts at one place the
+/// stricter counts, whichever is mounted last.
+fn mounts(plan: &LaunchPlan) -> HashMap<&Path, Mount> {
     let tmpfs = plan.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), Mount::Private));
     let binds = std::iter::once(&plan.workspace).chain(&plan.binds).map(|bind| {
         let mount = match bind.access {
@@ -186,9 +193,17 @@ fn innermost(plan: &LaunchPlan, path: &Path) -> Option<Mount> {
         };
         (bind.path.as_path(), mount)
     });
-    let over = tmpfs.chain(binds).filter(|(mount, _)| path.starts_with(mount));
-    // Of two mounts at one place the stricter counts, whichever is mounted last.
-    over.max_by_key(|(at, mount)| (at.components().count(), *mount)).map(|(_, mount)| mount)
+    let mut mounts = HashMap::new();
+    for (at, mount) in tmpfs.chain(binds) {
+        let strictest = mounts.entry(at).or_insert(mount);
+        *strictest = mount.max(*strictest);
+    }
+    mounts
+}
+
+/// Finds the innermost of the mounts that a plain path is on.
+fn innermost(mounts: &HashMap<&Path, Mount>, path: &Path) -> Option<Mount> {
+    path.ancestors().find_map(|above| mounts.get(above).copied())
 }
 
 fn check_plain(what: &'static str, path: &Path) -> Result<(), CeilingError> {

@@ -7,6 +7,7 @@ use crate::{
 };
 
 mod calls;
+mod mounts;
 
 const USER: Identity = Identity { uid: 1000, gid: 1000 };
 
