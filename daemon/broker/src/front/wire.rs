@@ -1,7 +1,10 @@
 //! Frames and lines on a client's socket, in both codecs. Sizes are checked before anything is
 //! allocated. Runs in the broker.
 
-use crate::base::outbox::QueuedMessage;
+use crate::base::{
+    local_socket::{LocalSocket, WritingHalf},
+    outbox::QueuedMessage,
+};
 use palisade_protocol::{
     Envelope, ErrorCode, Reply, RequestId, ServerMessage, WireError, codec, json,
     limits::MAX_FRAME,
@@ -9,8 +12,6 @@ use palisade_protocol::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::unix::{OwnedReadHalf, OwnedWriteHalf},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
@@ -38,7 +39,7 @@ pub(crate) enum IncomingMessage {
 /// The reading half of a client's connection.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    stream: OwnedReadHalf,
+    stream: Arc<LocalSocket>,
     buffer: Vec<u8>,
     /// The number of bytes of the buffer that were searched for the end of a line.
     searched: usize,
@@ -54,11 +55,11 @@ impl Reader {
     /// Waits for the first byte, which shows the dialect; `None` if the client closed without
     /// sending one.
     pub(crate) async fn new(
-        mut stream: OwnedReadHalf,
+        stream: Arc<LocalSocket>,
         large: Arc<Semaphore>,
     ) -> Result<Option<Self>, WireError> {
         let mut buffer = Vec::with_capacity(IDLE);
-        if stream.read_buf(&mut buffer).await.map_err(broken)? == 0 {
+        if stream.read(&mut buffer).await.map_err(broken)? == 0 {
             return Ok(None);
         }
         let dialect = wire::sniff(buffer.first().copied().unwrap_or_default())?;
@@ -70,7 +71,7 @@ impl Reader {
         self.dialect
     }
 
-    pub(crate) const fn stream(&self) -> &OwnedReadHalf {
+    pub(crate) fn stream(&self) -> &LocalSocket {
         &self.stream
     }
 
@@ -112,7 +113,7 @@ impl Reader {
             self.place = Some(place.map_err(|_| stalled())?);
         }
         self.buffer.reserve(wanted.clamp(IDLE, PIECE));
-        self.stream.read_buf(&mut self.buffer).await.map_err(broken)
+        self.stream.read(&mut self.buffer).await.map_err(broken)
     }
 
     /// Returns an error if the stream ended inside a message.
@@ -196,7 +197,7 @@ fn stalled() -> WireError {
 
 /// Writes the messages of the queue until it is closed.
 pub(crate) async fn write(
-    mut stream: OwnedWriteHalf,
+    stream: WritingHalf,
     dialect: Dialect,
     mut queue: mpsc::Receiver<QueuedMessage>,
 ) {
