@@ -24,7 +24,7 @@ use rustix::{
 };
 use std::{
     collections::BTreeSet,
-    io::Write as _,
+    io::{self, Write as _},
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -139,19 +139,14 @@ fn resolve_all(
     let mut pieces = Vec::with_capacity(root.binds.len() + 8);
     let own =
         |bind: &&Bind| root.name_servers == NameServers::Session && bind.path == RESOLV_CONF.into();
-    for bind in root.binds.iter().filter(|bind| !own(bind)) {
-        match resolve(bind, root, users) {
+    let binds = root.binds.iter().filter(|bind| !own(bind));
+    let binds = binds.map(|bind| (bind, resolve(bind, root, users)));
+    let sockets = root.sockets.iter().map(|socket| (socket, resolve_socket(socket)));
+    for (bind, resolved) in binds.chain(sockets) {
+        match resolved {
             Ok(piece) => pieces.push((bind.path.as_path().to_owned(), piece)),
             Err(StepFailure::Kernel { source, .. })
                 if skipped(&source) && bind.missing == MissingPath::Skip => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    for socket in &root.sockets {
-        match resolve_socket(socket) {
-            Ok(piece) => pieces.push((socket.path.as_path().to_owned(), piece)),
-            Err(StepFailure::Kernel { source, .. })
-                if skipped(&source) && socket.missing == MissingPath::Skip => {}
             Err(failure) => return Err(failure),
         }
     }
@@ -400,7 +395,7 @@ fn place(
     path: &Path,
     piece: &RootEntry,
     owner: Option<Identity>,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let path = path.strip_prefix("/").unwrap_or(path);
     if let Some(parent) = path.parent() {
         make_directories(root, parent, owner)?;
@@ -441,11 +436,7 @@ fn place(
     }
 }
 
-fn make_directories(
-    root: BorrowedFd<'_>,
-    path: &Path,
-    owner: Option<Identity>,
-) -> std::io::Result<()> {
+fn make_directories(root: BorrowedFd<'_>, path: &Path, owner: Option<Identity>) -> io::Result<()> {
     let mut so_far = PathBuf::new();
     for component in path.components() {
         so_far.push(component);
@@ -455,10 +446,9 @@ fn make_directories(
         }
         let make = || rustix::fs::mkdirat(root, &so_far, Mode::from_raw_mode(0o755));
         match borrowed::first_as(owner, make)? {
-            Ok(()) | Err(Errno::EXIST) => {}
             // Below a read-only bind the directory must exist already; otherwise the mount fails
             // and says so.
-            Err(Errno::ROFS) => {}
+            Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -469,19 +459,7 @@ fn make_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
     let dev = rustix::fs::openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(StepFailure::kernel("open new /dev"))?;
     for name in DEVICES {
-        let host = mounts::resolve(&Path::new("/dev").join(name));
-        let act = || StepFailure::kernel(format!("/dev/{name}"));
-        let node =
-            mounts::copy(host.map_err(StepFailure::kernel(format!("/dev/{name}")))?.as_fd(), 0)
-                .map_err(act())?;
-        rustix::fs::openat(
-            &dev,
-            name,
-            OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC,
-            Mode::RUSR,
-        )
-        .map_err(StepFailure::kernel(format!("/dev/{name}")))?;
-        mounts::attach(node.as_fd(), dev.as_fd(), Path::new(name)).map_err(act())?;
+        add_device(&dev, name).map_err(StepFailure::kernel(format!("/dev/{name}")))?;
     }
     for (name, target) in DEVICE_LINKS {
         rustix::fs::symlinkat(target, &dev, name)
@@ -496,6 +474,15 @@ fn make_dev(root: BorrowedFd<'_>) -> Result<(), StepFailure> {
         .map_err(StepFailure::kernel("open new /dev"))?;
     kernel::set_mount_attributes(mount.as_fd(), READ_ONLY, Recursive::No)
         .map_err(StepFailure::kernel("/dev read-only"))
+}
+
+/// Mounts a device of the host in the session's `/dev`.
+fn add_device(dev: &OwnedFd, name: &str) -> io::Result<()> {
+    let host = mounts::resolve(&Path::new("/dev").join(name))?;
+    let node = mounts::copy(host.as_fd(), 0)?;
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(dev, name, flags, Mode::RUSR)?;
+    mounts::attach(node.as_fd(), dev.as_fd(), Path::new(name))
 }
 
 /// Makes a file system of terminals. Every mount of this kind has terminals of its own.
