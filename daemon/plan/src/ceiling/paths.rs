@@ -96,7 +96,7 @@ fn is_login(path: &Path) -> bool {
 /// If no session may have it, or not with this access.
 pub fn check_resolved(path: &Path, access: Access) -> Result<(), CeilingError> {
     check_plain("bind", path)?;
-    refuse_own("bind", path, &OWN.map(Path::new))?;
+    refuse_own("bind", path, OWN.iter().map(Path::new))?;
     check_access("bind", path, access)?;
     check_mounted("bind", path, access)
 }
@@ -123,14 +123,10 @@ impl Ceiling {
         check_mounted(what, path, bind.access)
     }
 
-    fn check_grant(
-        &self,
-        mounts: &HashMap<&Path, Mount>,
-        grant: &Grant,
-    ) -> Result<(), CeilingError> {
+    fn check_grant(&self, mounts: &Mounts<'_>, grant: &Grant) -> Result<(), CeilingError> {
         let path = grant.path.as_path();
         check_plain("grant", path)?;
-        let on = innermost(mounts, path);
+        let on = path.ancestors().find_map(|above| mounts.get(above).copied());
         if on != Some(Mount::Private) {
             // A grant on a private file system can not reach the host's directories below it. Any
             // other grant could.
@@ -149,16 +145,17 @@ impl Ceiling {
     /// Refuses Palisade's own directories, also read-only: a socket on a read-only mount still
     /// accepts connections.
     fn check_never(&self, what: &'static str, path: &Path) -> Result<(), CeilingError> {
-        let never: Vec<_> = self.never.iter().map(crate::Path::as_path).collect();
-        refuse_own(what, path, &never)
+        refuse_own(what, path, self.never.iter().map(crate::Path::as_path))
     }
 }
 
-fn refuse_own(what: &'static str, path: &Path, own: &[&Path]) -> Result<(), CeilingError> {
-    match own.iter().find(|own| own.starts_with(path) || path.starts_with(own)) {
-        Some(own) => {
-            Err(CeilingError::Never { what, path: path.to_owned(), never: own.to_path_buf() })
-        }
+fn refuse_own<'a>(
+    what: &'static str,
+    path: &Path,
+    mut own: impl Iterator<Item = &'a Path>,
+) -> Result<(), CeilingError> {
+    match own.find(|own| own.starts_with(path) || path.starts_with(own)) {
+        Some(own) => Err(CeilingError::Never { what, path: path.into(), never: own.into() }),
         None => Ok(()),
     }
 }
@@ -182,9 +179,12 @@ enum Mount {
     ReadOnly,
 }
 
-/// Collects the plan's mounts by their places, which are plain paths. Of two mounts at one place the
-/// stricter counts, whichever is mounted last.
-fn mounts(plan: &LaunchPlan) -> HashMap<&Path, Mount> {
+/// The mounts of a plan by their places, which are plain paths.
+type Mounts<'a> = HashMap<&'a Path, Mount>;
+
+/// Collects the mounts of a plan. Of two at one place the stricter counts, whichever is mounted
+/// last.
+fn mounts(plan: &LaunchPlan) -> Mounts<'_> {
     let tmpfs = plan.tmpfs.iter().map(|tmpfs| (tmpfs.path.as_path(), Mount::Private));
     let binds = std::iter::once(&plan.workspace).chain(&plan.binds).map(|bind| {
         let mount = match bind.access {
@@ -193,31 +193,18 @@ fn mounts(plan: &LaunchPlan) -> HashMap<&Path, Mount> {
         };
         (bind.path.as_path(), mount)
     });
-    let mut mounts = HashMap::new();
-    for (at, mount) in tmpfs.chain(binds) {
-        let strictest = mounts.entry(at).or_insert(mount);
-        *strictest = mount.max(*strictest);
-    }
-    mounts
-}
-
-/// Finds the innermost of the mounts that a plain path is on.
-fn innermost(mounts: &HashMap<&Path, Mount>, path: &Path) -> Option<Mount> {
-    path.ancestors().find_map(|above| mounts.get(above).copied())
+    let mut all: Vec<_> = tmpfs.chain(binds).collect();
+    all.sort_by_key(|(_, mount)| *mount);
+    all.into_iter().collect()
 }
 
 fn check_plain(what: &'static str, path: &Path) -> Result<(), CeilingError> {
-    if is_plain(path) {
-        return Ok(());
-    }
-    Err(CeilingError::NotPlain { what, path: path.to_owned() })
+    if is_plain(path) { Ok(()) } else { Err(CeilingError::NotPlain { what, path: path.into() }) }
 }
 
 fn check_access(what: &'static str, path: &Path, access: Access) -> Result<(), CeilingError> {
     match access {
-        Access::Write if is_system(path) => {
-            Err(CeilingError::System { what, path: path.to_owned() })
-        }
+        Access::Write if is_system(path) => Err(CeilingError::System { what, path: path.into() }),
         Access::Device if !path.starts_with("/dev") => Err(CeilingError::Device(path.to_owned())),
         Access::List | Access::Read | Access::Execute | Access::Write | Access::Device => Ok(()),
     }
