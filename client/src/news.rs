@@ -2,8 +2,8 @@
 //! caller that asks for the next event. Runs in the operator's process.
 
 use palisade_protocol::{
-    Approval, CallEnded, CallId, CallStarted, Denied, Event, Question, QuestionOver, SessionId,
-    Stream,
+    Approval, CallEnded, CallId, CallStarted, Denied, Event, Question, QuestionApproved,
+    QuestionOver, SessionId, Stream,
 };
 use std::sync::{
     Arc,
@@ -26,6 +26,8 @@ pub enum OperatorEvent {
     Question(Box<Question>),
     /// To an approver that was asked: no answer is needed any more.
     Over(QuestionOver),
+    /// To an approver that was asked: one has approved, and others still must.
+    Approved(QuestionApproved),
     /// To subscribers: the decision on an approval request.
     Approval(Approval),
     /// To subscribers: a call begins.
@@ -116,6 +118,7 @@ impl OperatorEvent {
             Self::CallOutput { data, .. } => data.len() as u64,
             Self::Question(_)
             | Self::Over(_)
+            | Self::Approved(_)
             | Self::Approval(_)
             | Self::CallStarted(_)
             | Self::CallEnded(_)
@@ -144,6 +147,7 @@ impl NewsSender {
         let (event, bounded) = match event {
             Event::Question(question) => (OperatorEvent::Question(question), false),
             Event::QuestionOver(over) => (OperatorEvent::Over(over), false),
+            Event::QuestionApproved(approved) => (OperatorEvent::Approved(approved), false),
             Event::ToolApproval(approval) => (OperatorEvent::Approval(approval), true),
             Event::CallStarted(started) => (OperatorEvent::CallStarted(started), true),
             Event::CallEnded(ended) => (OperatorEvent::CallEnded(ended), true),
@@ -164,6 +168,7 @@ impl NewsSender {
                 OperatorEvent::CallOutput { .. }
                 | OperatorEvent::Question(_)
                 | OperatorEvent::Over(_)
+                | OperatorEvent::Approved(_)
                 | OperatorEvent::Approval(_)
                 | OperatorEvent::CallStarted(_)
                 | OperatorEvent::CallEnded(_)

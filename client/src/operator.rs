@@ -98,7 +98,8 @@ impl Operator {
     }
 
     /// Answers an approval request. The answer is bound by the digest to exactly what was shown.
-    /// Returns the id of the remembered approval, if the answer asked for one.
+    /// Returns the id of the remembered approval, if the answer asked for one, and how many more
+    /// approvals are needed.
     ///
     /// # Errors
     /// `stale_approval` if the request is over, was answered already, or is about something else.
@@ -108,14 +109,12 @@ impl Operator {
         &self,
         question: &Question,
         answer: impl Into<Answer>,
-    ) -> Result<Option<GrantId>, Error> {
+    ) -> Result<Answered, Error> {
         let answer = answer.into().to_wire(question);
-        let Reply::Answered(Answered { grant }) =
-            self.ask(Request::Answer(Box::new(answer))).await?
-        else {
+        let Reply::Answered(answered) = self.ask(Request::Answer(Box::new(answer))).await? else {
             return Err(unexpected("answer"));
         };
-        Ok(grant)
+        Ok(answered)
     }
 
     /// Lists the approval requests that wait for an answer, oldest first.

@@ -78,11 +78,12 @@ async fn a_handler_registers_hears_and_answers_with_the_digest() {
     let daemon = async {
         let asked = fake.next().await;
         let grant = Some("g-1".parse().unwrap());
-        fake.reply(asked.id, Reply::Answered(Answered { grant })).await;
+        fake.reply(asked.id, Reply::Answered(Answered { grant, missing: 1 })).await;
         asked.request
     };
-    let (grant, told) = tokio::join!(operator.answer(&asked, answer), daemon);
-    assert_eq!(grant.unwrap().unwrap().as_str(), "g-1");
+    let (answered, told) = tokio::join!(operator.answer(&asked, answer), daemon);
+    let answered = answered.unwrap();
+    assert_eq!((answered.grant.unwrap().as_str(), answered.missing), ("g-1", 1));
     let expected = palisade_protocol::Answer {
         question: "q-1".parse().unwrap(),
         digest: "d-q-1".to_owned(),
@@ -150,6 +151,7 @@ async fn questions_come_through_a_flood_of_news_that_nobody_read() {
             OperatorEvent::Lost { events, bytes: 0 } => lost += events,
             other @ (OperatorEvent::Question(_)
             | OperatorEvent::Over(_)
+            | OperatorEvent::Approved(_)
             | OperatorEvent::Approval(_)
             | OperatorEvent::CallEnded(_)
             | OperatorEvent::Denied(_)
@@ -182,7 +184,7 @@ async fn next_answer(fake: &mut Fake, reply: Reply) -> (String, Decision) {
 }
 
 fn answered() -> Reply {
-    Reply::Answered(Answered { grant: None })
+    Reply::Answered(Answered { grant: None, missing: 0 })
 }
 
 fn refused(code: ErrorCode) -> Reply {

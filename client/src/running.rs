@@ -52,6 +52,7 @@ impl Event {
             }
             WireEvent::Question(_)
             | WireEvent::QuestionOver(_)
+            | WireEvent::QuestionApproved(_)
             | WireEvent::ToolApproval(_)
             | WireEvent::CallStarted(_)
             | WireEvent::CallEnded(_)

@@ -48,8 +48,8 @@ pub use provider::{
     Provided, ProvidedTool, Unprovide,
 };
 pub use question::{
-    Approval, Asker, CallEnded, CallStarted, Denied, FileChange, Question, QuestionOver,
-    ReverseThinking, Target, View, ViewLine,
+    Approval, Asker, CallEnded, CallStarted, Denied, FileChange, Question, QuestionApproved,
+    QuestionOver, ReverseThinking, Target, View, ViewLine,
 };
 pub use receipt::{
     Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt, SeccompReceipt,

@@ -272,6 +272,9 @@ pub struct Registered {
 pub struct Answered {
     /// The id of the remembered approval, if the answer asked for one.
     pub grant: Option<GrantId>,
+    /// The number of approvals that the request still needs; 0 if it is decided.
+    #[serde(default)]
+    pub missing: u64,
 }
 
 /// The reply to `Pending`.

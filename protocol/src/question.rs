@@ -49,6 +49,12 @@ pub struct Question {
     /// The longest time for which an approval may be remembered beyond the session.
     #[serde(default)]
     pub remember_ms: u64,
+    /// The number of approvers who must approve.
+    #[serde(default)]
+    pub quorum: u64,
+    /// The approvers who have approved already, where others still must.
+    #[serde(default)]
+    pub approved_by: Vec<String>,
     /// The time left; without an answer the request is then denied.
     pub expires_in_ms: u64,
 }
@@ -161,6 +167,18 @@ pub struct QuestionOver {
     pub outcome: ApprovalOutcome,
     /// The one who decided.
     pub by: DecidedBy,
+}
+
+/// The event that an approver has approved an approval request, and that others still must.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionApproved {
+    /// The id of the approval request.
+    pub question: QuestionId,
+    /// The approver.
+    pub by: DecidedBy,
+    /// The number of approvals that are still needed.
+    pub missing: u64,
 }
 
 /// The decision on an approval request: the `tool_approval` event.

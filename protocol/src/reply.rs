@@ -3,8 +3,8 @@
 use crate::{
     Answered, Approval, Bytes, CallEnded, CallId, CallRecords, CallResult, CallStarted, Denied,
     Forgotten, Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided,
-    Question, QuestionOver, RawPath, Receipt, Registered, RequestId, ScopeHistory, SessionId,
-    ToolSpec, UndoRecords, WireError, table::replies,
+    Question, QuestionApproved, QuestionOver, RawPath, Receipt, Registered, RequestId,
+    ScopeHistory, SessionId, ToolSpec, UndoRecords, WireError, table::replies,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -248,7 +248,8 @@ pub enum Stream {
 }
 
 /// The message of [`Event::Progress`] while a call waits for an approver's answer. Its total is the
-/// time in milliseconds after which the call is denied as things are.
+/// time in milliseconds after which the call is denied as things are. The units done are the approvals
+/// that were given already, where the profile requires several.
 pub const WAITING_FOR_APPROVAL: &str = "waiting for approval";
 
 /// Events about running calls, and about approval requests.
@@ -309,6 +310,8 @@ pub enum Event {
         /// The number of output bytes in the missing events.
         bytes: u64,
     },
+    /// To the approvers that were asked: one has approved, and others still must.
+    QuestionApproved(QuestionApproved),
 }
 
 /// A page of a call's stored output.

@@ -88,6 +88,7 @@ fn every_example_is_a_message() {
         "progress",
         "question",
         "question_over",
+        "question_approved",
         "tool_approval",
         "call_started",
         "call_ended",

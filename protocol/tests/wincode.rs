@@ -90,7 +90,7 @@ wire! {
     enum Reply {
         Welcome(Hello), Opened(Box<Opened>), Result(Box<CallResult>), Done, Pong, Output(OutputPage),
         Tools(Vec<ToolSpec>), Status(Box<Status>), Error(WireError), Registered(String),
-        Answered(Option<String>), Pending(Vec<Question>), Grants(Vec<Grant>),
+        Answered(Option<String>, u64), Pending(Vec<Question>), Grants(Vec<Grant>),
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
         Overview(Box<Overview>), Forgotten([u64; 3]), UndoRecords(UndoRecords),
@@ -131,7 +131,7 @@ wire! {
         tool: String, arguments: String, cwd: Vec<u8>, reason: Option<String>,
         reverse_thinking: Option<Thinking>, findings: Vec<Finding>, why: String, view: View,
         output: Option<String>, scopes: Vec<String>, prefix: Vec<String>, remember_ms: u64,
-        expires_in_ms: u64,
+        quorum: u64, approved_by: Vec<String>, expires_in_ms: u64,
     }
     struct Asker {
         uid: u32, pid: u32, unit: Option<String>, session: String, profile: String,
@@ -153,12 +153,13 @@ wire! {
         CallStarted(CallStarted), CallEnded(CallEnded), Denied(Denied),
         Invoke(Box<Invoke>), InvokeCancelled(u64),
         CallOutput { names: [String; 2], stream: Stream, data: Vec<u8> },
-        Lost { events: u64, bytes: u64 },
+        Lost { events: u64, bytes: u64 }, QuestionApproved(QuestionApproved),
     }
     struct Invoke {
         invocation: u64, session: String, tool: String, arguments: String,
         reason: Option<String>, deadline_ms: u64,
     }
+    struct QuestionApproved { question: String, by: String, missing: u64 }
     struct QuestionOver { question: String, outcome: ApprovalOutcome, by: String }
     struct Approval {
         names: [String; 3], arguments: String, review: Review, decision: ApprovalOutcome,

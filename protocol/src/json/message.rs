@@ -213,6 +213,7 @@ fn event(params: &RawValue) -> Result<Event, String> {
         }
         "\"question\"" => Event::Question(object::parse(&rest)?),
         "\"question_over\"" => Event::QuestionOver(object::parse(&rest)?),
+        "\"question_approved\"" => Event::QuestionApproved(object::parse(&rest)?),
         "\"tool_approval\"" => Event::ToolApproval(object::parse(&rest)?),
         "\"call_started\"" => Event::CallStarted(object::parse(&rest)?),
         "\"call_ended\"" => Event::CallEnded(object::parse(&rest)?),

@@ -131,7 +131,7 @@ fn question() -> impl Strategy<Value = Question> {
         (name(), text(), review(), asker, name(), name()),
         (object(), path(), option::of(text()), option::of(thinking())),
         (vec(finding(), 0..3), text(), view(), option::of(text())),
-        (texts(), texts(), any::<u64>(), any::<u64>()),
+        (texts(), texts(), any::<u64>(), (any::<u64>(), texts(), any::<u64>())),
     )
         .prop_map(|(ids, call, seen, rest)| Question {
             question: ids.0,
@@ -151,7 +151,9 @@ fn question() -> impl Strategy<Value = Question> {
             scopes: rest.0,
             prefix: rest.1,
             remember_ms: rest.2,
-            expires_in_ms: rest.3,
+            quorum: rest.3.0,
+            approved_by: rest.3.1,
+            expires_in_ms: rest.3.2,
         })
 }
 
@@ -177,7 +179,8 @@ fn grant() -> impl Strategy<Value = Grant> {
 pub(super) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         name().prop_map(|handler| Reply::Registered(Registered { handler })),
-        option::of(name()).prop_map(|grant| Reply::Answered(Answered { grant })),
+        (option::of(name()), any::<u64>())
+            .prop_map(|(grant, missing)| Reply::Answered(Answered { grant, missing })),
         overview().prop_map(|overview| Reply::Overview(Box::new(overview))),
         any::<[u64; 3]>().prop_map(|[spools, calls, bytes]| {
             Reply::Forgotten(Forgotten { spools, calls, bytes })
@@ -203,6 +206,9 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         question().prop_map(|question| Event::Question(Box::new(question))),
         (name(), approval_outcome(), decided_by()).prop_map(|(question, outcome, by)| {
             Event::QuestionOver(QuestionOver { question, outcome, by })
+        }),
+        (name(), decided_by(), any::<u64>()).prop_map(|(question, by, missing)| {
+            Event::QuestionApproved(QuestionApproved { question, by, missing })
         }),
         (whose(), object(), review(), (approval_outcome(), decided_by(), text(), text())).prop_map(
             |(whose, arguments, review, (decision, by, reason, digest))| {

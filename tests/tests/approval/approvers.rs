@@ -13,7 +13,7 @@ use std::{
     fs,
     os::unix::net::UnixStream,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     thread::{self, ScopedJoinHandle},
 };
 
@@ -64,6 +64,21 @@ impl Office {
         command
     }
 
+    /// The words of a `palisade run` in this office's workspace, under its profile.
+    fn run_words(&self, command: &str) -> Vec<String> {
+        let (agent, workspace) = (&self.daemon.socket, self.world.workspace());
+        let session = ["run", "--socket", agent.to_str().unwrap(), "--profile", "asking"];
+        let place = ["--workspace", workspace.to_str().unwrap(), "--", command];
+        session.iter().chain(&place).map(|word| (*word).to_owned()).collect()
+    }
+
+    /// Runs a command by `palisade run` whose standard error is a pipe.
+    pub(crate) fn piped(&self, command: &str) -> Output {
+        let mut run = self.world.command("palisade");
+        run.args(self.run_words(command)).stdin(Stdio::null());
+        self.world.mode.act(|| run.output().unwrap())
+    }
+
     /// A shell line that runs `palisade` with the operator socket, and tells its status.
     pub(crate) fn line(&self, words: &[&str]) -> String {
         let command = self.palisade(words);
@@ -75,7 +90,7 @@ impl Office {
     }
 
     /// Runs `palisade`; returns its status and what it prints.
-    fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
+    pub(crate) fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
         let output = self.world.mode.act(|| self.palisade(words).output().unwrap());
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
@@ -320,14 +335,7 @@ fn a_policy_and_a_program_decide_for_a_real_daemon() {
 fn a_command_that_waits_for_approval_says_so_with_the_time_left() {
     for mode in Mode::all() {
         let office = Office::new(mode, WAITING);
-        let agent = office.daemon.socket.to_str().unwrap();
-        let workspace = office.world.workspace();
-        let words = |command: &str| {
-            let session = ["run", "--socket", agent, "--profile", "asking", "--workspace"];
-            let session = session.iter().map(|word| (*word).to_owned());
-            let last = [workspace.to_str().unwrap(), "--", command].map(str::to_owned);
-            session.chain(last).collect::<Vec<String>>()
-        };
+        let words = |command: &str| office.run_words(command);
         let answered = |verdict: &str| {
             let id = awaited("the request", || {
                 let pending = office.json(&["pending", "--json"]);
@@ -338,11 +346,7 @@ fn a_command_that_waits_for_approval_says_so_with_the_time_left() {
         };
 
         // In a pipe it is one line on standard error, and nothing where nobody is asked.
-        let piped = |command: &str| {
-            let mut run = office.world.command("palisade");
-            run.args(words(command)).stdin(Stdio::null());
-            mode.act(|| run.output().unwrap())
-        };
+        let piped = |command: &str| office.piped(command);
         let told = "note: waiting for approval, 1m5";
         let quiet = piped("echo quiet");
         assert!(!String::from_utf8_lossy(&quiet.stderr).contains("waiting"), "{quiet:?}");

@@ -1,9 +1,12 @@
 //! A person and a program who both have to approve, with the profile block of `docs/approvals.md`.
 
-use crate::approvers::{Office, PROMPT, Screen, by, code};
+use crate::approvers::{Office, PROMPT, Screen, WAITING, by, code};
 use palisade_client::CallResult;
 use palisade_protocol::ErrorCode;
-use palisade_tests::{Mode, rooms::until};
+use palisade_tests::{
+    Mode,
+    rooms::{awaited, until},
+};
 use std::{fs, thread};
 
 /// The settings of the page's example.
@@ -80,6 +83,98 @@ fn a_person_and_a_program_both_have_to_approve() {
         assert_eq!(code(&alone), Some(ErrorCode::Denied), "{mode:?}: {alone:?}");
         let told = alone.error.unwrap().message;
         assert!(told.contains("fewer approvers are left"), "{mode:?}: {told}");
+        assert!(office.path().exists(), "{mode:?}");
+    }
+}
+
+/// The request that waits with one approval, and what `palisade pending` prints of it.
+fn half_approved(office: &Office) -> (String, String) {
+    let id = awaited("a request with one approval", || {
+        let pending = office.json(&["pending", "--json"]);
+        let first = &pending["questions"][0];
+        let approved = first["approved_by"].as_array()?.len() == 1 && first["quorum"] == 2;
+        approved.then(|| first["question"].as_str().unwrap().to_owned())
+    });
+    let (status, card, stderr) = office.run(&["pending"]);
+    assert_eq!(status, Some(0), "{stderr}");
+    (id, card)
+}
+
+#[test]
+fn everybody_is_told_between_the_first_and_the_second_approval() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, &format!("quorum = 2\n{WAITING}"));
+        let screen = person(&office);
+        let program = ["--exec", "/bin/sh", "--", "-c", "echo '{\"decision\": \"approve\"}'"];
+        let done = office.attended(&program, || {
+            thread::scope(|scope| {
+                let run = scope.spawn(|| office.piped("rm f"));
+                let (id, card) = half_approved(&office);
+                let by = "approvals 2 are needed; given by handler:program:";
+                assert!(card.contains(by), "{mode:?}: {card}");
+                screen.shows("; 1 more approval is needed");
+                assert!(office.path().exists(), "{mode:?}: one approval does not suffice");
+                screen.keys(&["y"]);
+                let over = screen.shows(&format!("{} approved", &id[..20]));
+                assert!(!over.contains("more approvals are needed"), "{mode:?}: {over}");
+                run.join().unwrap()
+            })
+        });
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(0), "{mode:?}: {stderr}");
+        assert!(stderr.contains("note: waiting for approval, 1m5"), "{mode:?}: {stderr}");
+        assert!(stderr.contains("note: waiting for approval, 1 given, "), "{mode:?}: {stderr}");
+        assert!(!office.path().exists(), "{mode:?}");
+    }
+}
+
+#[test]
+fn one_user_who_answers_twice_is_one_approver() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, &format!("quorum = 2\n{WAITING}"));
+        let screen = person(&office);
+        let result = thread::scope(|scope| {
+            let asked = scope.spawn(|| office.delete());
+            screen.shows(PROMPT);
+            let first = office.json(&["pending", "--json"]);
+            let id = first["questions"][0]["question"].as_str().unwrap().to_owned();
+            let (status, told, stderr) = office.run(&["answer", &id, "approve"]);
+            assert_eq!(status, Some(0), "{mode:?}: {stderr}");
+            assert_eq!(told, format!("approved {id}; 1 more approval is needed\n"), "{mode:?}");
+            let (status, told, stderr) = office.run(&["answer", &id, "approve"]);
+            assert_eq!((status, told.as_str()), (Some(125), ""), "{mode:?}");
+            assert!(stderr.contains("this approver has already answered"), "{mode:?}: {stderr}");
+            assert_eq!(half_approved(&office).0, id, "{mode:?}: it still waits");
+            assert!(office.path().exists(), "{mode:?}");
+            // The control: another approver's answer counts.
+            screen.keys(&["y"]);
+            asked.join().unwrap()
+        });
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert!(!office.path().exists(), "{mode:?}");
+    }
+}
+
+#[test]
+fn without_the_second_approval_the_denial_tells_of_the_first() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, "quorum = 2\ngrace_ms = 120000\ndeadline_ms = 120000");
+        let screen = person(&office);
+        let program = ["--exec", "/bin/sh", "--", "-c", "echo '{\"decision\": \"approve\"}'"];
+        let denied = office.attended(&program, || {
+            thread::scope(|scope| {
+                let asked = scope.spawn(|| office.delete());
+                half_approved(&office);
+                screen.shows(PROMPT);
+                // The request is the person's to answer: to quit disconnects.
+                screen.keys(&["q"]);
+                asked.join().unwrap()
+            })
+        });
+        assert_eq!(code(&denied), Some(ErrorCode::Denied), "{mode:?}: {denied:?}");
+        let told = denied.error.unwrap().message;
+        let approvals = "it had 1 of the 2 required approvals (handler:program:";
+        assert!(told.contains(approvals), "{mode:?}: {told}");
         assert!(office.path().exists(), "{mode:?}");
     }
 }

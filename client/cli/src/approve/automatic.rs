@@ -109,11 +109,12 @@ impl Work {
         let told = word(&given);
         let id = &question.question;
         // If nobody reads the log, the answers still count.
-        let log = || drop(print::line(&format!("{told} {id} {}", card::summary(&question))));
+        let line = format!("{told} {id} {}", card::summary(&question));
+        let log = |missing| drop(print::line(&card::with_missing(line, missing)));
         match self.operator.answer(&question, given).await {
-            Ok(_) => log(),
+            Ok(answered) => log(answered.missing),
             Err(error) if error.is_remember_refusal() => {
-                log();
+                log(0);
                 let why = error.wire().map_or("", |wire| &wire.message);
                 print::note(&format!("note: the answer to {id}: {why}"));
             }

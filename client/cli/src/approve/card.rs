@@ -7,7 +7,7 @@ use crate::{
     paint::{Paint, Style},
     visible::{columns::Width, lines, visible},
 };
-use palisade_client::{Finding, Question, Review, Target};
+use palisade_client::{Finding, Question, QuestionId, Review, Target};
 use palisade_protocol::{ReverseThinking, Severity};
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ pub(crate) fn clock(time: Duration) -> String {
 }
 
 /// Returns the first part of an approval request's id, which `palisade answer` takes.
-pub(crate) fn short_id(question: &Question) -> String {
-    let full = question.question.as_str();
+pub(crate) fn short_id(question: &QuestionId) -> String {
+    let full = question.as_str();
     match full.strip_prefix(ID_PREFIX) {
         Some(rest) => format!("{ID_PREFIX}{}", id::short(rest)),
         None => full.to_owned(),
@@ -122,7 +122,7 @@ impl Card {
             Review::Effects => " finished. Keep its changes?",
         };
         let id = match self.width {
-            Width::Columns(_) => short_id(question),
+            Width::Columns(_) => short_id(&question.question),
             Width::Unlimited => question.question.to_string(),
         };
         let line = format!("{}{asked} ── {id} ── {} left", question.tool, clock(left));
@@ -244,7 +244,29 @@ fn origin(question: &Question, width: Width) -> Vec<(&'static str, String)> {
         fields.push(("workspace", asker.workspace.as_path().display().to_string()));
     }
     fields.push(("why", question.why.clone()));
+    fields.extend(approvals(question).map(|told| ("approvals", told)));
     fields
+}
+
+/// Says how many approvals are needed and who has given one, where one is not enough.
+fn approvals(question: &Question) -> Option<String> {
+    match (question.quorum, question.approved_by.as_slice()) {
+        (0 | 1, []) => None,
+        (0 | 1, by) => {
+            Some(format!("given by {}; an approver of a higher priority decides", by.join(", ")))
+        }
+        (needed, []) => Some(format!("{needed} are needed; none is given yet")),
+        (needed, by) => Some(format!("{needed} are needed; given by {}", by.join(", "))),
+    }
+}
+
+/// Adds to a line about an approval how many more are needed.
+pub(crate) fn with_missing(line: String, missing: u64) -> String {
+    match missing {
+        0 => line,
+        1 => format!("{line}; 1 more approval is needed"),
+        more => format!("{line}; {more} more approvals are needed"),
+    }
 }
 
 /// Returns the style of a line of a diff.
@@ -493,6 +515,27 @@ the agent's reason (not verified):
                    session can read may be sent to packages.example\n";
         assert!(shown.contains(act), "{shown}");
         assert_eq!(summary(&asked), "net.connect: connect to packages.example, port 443");
+    }
+
+    #[test]
+    fn approvals_are_told_where_one_is_not_enough() {
+        let mut asked = question();
+        let told = |asked: &Question| {
+            let shown = render(asked, Duration::ZERO, Paint::Plain);
+            shown.lines().find_map(|line| line.strip_prefix("approvals ").map(str::to_owned))
+        };
+        assert_eq!(told(&asked), None);
+        asked.quorum = 2;
+        assert_eq!(told(&asked).unwrap(), "2 are needed; none is given yet");
+        asked.approved_by = vec!["handler:program:\u{1b}[2J".to_owned()];
+        assert_eq!(told(&asked).unwrap(), "2 are needed; given by handler:program:␛[2J");
+        asked.quorum = 1;
+        let low = "given by handler:program:␛[2J; an approver of a higher priority decides";
+        assert_eq!(told(&asked).unwrap(), low);
+        let line = |missing| with_missing("approved q-1".to_owned(), missing);
+        assert_eq!(line(0), "approved q-1");
+        assert_eq!(line(1), "approved q-1; 1 more approval is needed");
+        assert_eq!(line(2), "approved q-1; 2 more approvals are needed");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
         visible,
     },
 };
-use palisade_client::{Answer, Question, QuestionId, QuestionOver, Remember};
+use palisade_client::{Answer, Question, QuestionApproved, QuestionId, QuestionOver, Remember};
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
@@ -64,6 +64,8 @@ struct QueuedRequest {
 #[derive(Debug)]
 pub(crate) struct ApprovalQueue {
     queue: VecDeque<QueuedRequest>,
+    /// The requests that this person has approved, and others still must.
+    approved: Vec<QuestionId>,
     mode: PromptMode,
     shown: Option<QuestionId>,
     ready: Instant,
@@ -71,33 +73,62 @@ pub(crate) struct ApprovalQueue {
 
 impl ApprovalQueue {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { queue: VecDeque::new(), mode: PromptMode::Choosing, shown: None, ready: now }
+        Self {
+            queue: VecDeque::new(),
+            approved: Vec::new(),
+            mode: PromptMode::Choosing,
+            shown: None,
+            ready: now,
+        }
     }
 
     /// Adds an approval request. Returns a message if it has to wait.
     pub(crate) fn add(&mut self, question: Question, now: Instant) -> Option<String> {
         let deadline = now + Duration::from_millis(question.expires_in_ms);
         let told = (!self.queue.is_empty()).then(|| {
-            format!("  + {} is waiting: {}", card::short_id(&question), card::summary(&question))
+            format!(
+                "  + {} is waiting: {}",
+                card::short_id(&question.question),
+                card::summary(&question)
+            )
         });
         self.queue.push_back(QueuedRequest { question, deadline });
         told
     }
 
     /// Removes an approval request that needs no answer any more. Returns a message if it was in
-    /// the queue.
+    /// the queue, or if this person had approved it.
     pub(crate) fn over(&mut self, over: &QuestionOver) -> Option<String> {
-        let place = self.queue.iter().position(|w| w.question.question == over.question)?;
-        let removed = self.queue.remove(place)?;
-        if place == 0 {
-            self.mode = PromptMode::Choosing;
+        let approved = self.approved.extract_if(.., |id| *id == over.question).next();
+        if approved.is_none() {
+            let place = self.queue.iter().position(|w| w.question.question == over.question)?;
+            self.queue.remove(place)?;
+            if place == 0 {
+                self.mode = PromptMode::Choosing;
+            }
         }
         Some(format!(
             "{} is over: {} by {}",
-            card::short_id(&removed.question),
+            card::short_id(&over.question),
             over.outcome,
             visible(&over.by.to_string())
         ))
+    }
+
+    /// Notes that another approver has approved a request in the queue. Returns a message.
+    pub(crate) fn approved(&mut self, approved: &QuestionApproved) -> Option<String> {
+        let mut queue = self.queue.iter_mut();
+        let waiting = queue.find(|waiting| waiting.question.question == approved.question)?;
+        let by = approved.by.to_string();
+        let line = format!("{} approved by {}", card::short_id(&approved.question), visible(&by));
+        waiting.question.approved_by.push(by);
+        Some(card::with_missing(line, approved.missing))
+    }
+
+    /// Removes the first approval request, which this person has approved and others still must.
+    pub(crate) fn approved_by_this(&mut self) {
+        self.approved.extend(self.front().map(|question| question.question.clone()));
+        self.done();
     }
 
     /// Returns the first approval request.

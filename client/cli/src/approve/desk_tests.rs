@@ -125,3 +125,24 @@ fn the_queue_is_seen_and_each_has_its_turn() {
     assert_eq!(desk.typed(b"q", now), KeyAction::Quit);
     assert_eq!(desk.prompt(80, now), "Waiting for approval requests (q quits)");
 }
+
+#[test]
+fn what_others_must_still_approve_is_told_until_it_is_over() {
+    let (mut desk, now) = desk();
+    let by = DecidedBy::Approver("program:\u{1b}rules".to_owned());
+    let id = desk.front().unwrap().question.clone();
+    let approved = QuestionApproved { question: id.clone(), by: by.clone(), missing: 1 };
+    let told = desk.approved(&approved).unwrap();
+    let line = "approved by handler:program:␛rules; 1 more approval is needed";
+    assert_eq!(told, format!("{} {line}", card::short_id(&id)));
+    assert_eq!(desk.front().unwrap().approved_by, ["handler:program:\u{1b}rules"]);
+    // This person approves as one of three: the request leaves the queue, and its end is told.
+    desk.approved_by_this();
+    assert_eq!(desk.front(), None);
+    assert_eq!(desk.approved(&approved), None);
+    let over = QuestionOver { question: id.clone(), outcome: ApprovalOutcome::Approved, by };
+    let told = desk.over(&over).unwrap();
+    assert!(told.ends_with("is over: approved by handler:program:␛rules"), "{told}");
+    assert_eq!(desk.over(&over), None);
+    assert_eq!(desk.prompt(80, now), "Waiting for approval requests (q quits)");
+}

@@ -12,7 +12,9 @@ use crate::{
     programs,
     visible::{columns::Width, visible},
 };
-use palisade_client::{Answer, ErrorCode, FileChange, Operator, OperatorEvent, Question, Review};
+use palisade_client::{
+    Answer, Answered, ErrorCode, FileChange, Operator, OperatorEvent, Question, Review,
+};
 use palisade_protocol::JsonText;
 use std::{
     io::{self, Write as _},
@@ -139,6 +141,8 @@ impl Person {
             self.desk.add(*question, Instant::now())
         } else if let OperatorEvent::Over(over) = event {
             self.desk.over(&over)
+        } else if let OperatorEvent::Approved(approved) = event {
+            self.desk.approved(&approved)
         } else {
             None
         };
@@ -188,10 +192,14 @@ impl Person {
             let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
             !over && !error.is_remember_refusal()
         });
-        let id = card::short_id(question);
-        let line = match taken {
-            Ok(None) => format!("{id} {told}"),
-            Ok(Some(grant)) => format!("{id} {told}; remembered as {grant}"),
+        let id = card::short_id(&question.question);
+        let line = match &taken {
+            Ok(Answered { grant: None, missing }) => {
+                card::with_missing(format!("{id} {told}"), *missing)
+            }
+            Ok(Answered { grant: Some(grant), .. }) => {
+                format!("{id} {told}; remembered as {grant}")
+            }
             Err(error) if error.is_remember_refusal() => {
                 let why = error.wire().map_or("", |wire| &wire.message);
                 format!("{id} {told}: {}", visible(why))
@@ -200,7 +208,9 @@ impl Person {
                 format!("{id} was not answered: {}", visible(&error.to_string()))
             }
         };
-        if !open {
+        if taken.is_ok_and(|answered| answered.missing > 0) {
+            self.desk.approved_by_this();
+        } else if !open {
             self.desk.done();
         }
         self.print_line(&line)

@@ -1,6 +1,7 @@
 //! `palisade answer`: answers one approval request from a script.
 
 use crate::{
+    approve::card,
     failure::Failure,
     operator::{self, OperatorOptions},
     print,
@@ -57,12 +58,13 @@ impl AnswerCommand {
         if let Some(guidance) = self.guidance {
             answer = answer.guidance(guidance);
         }
-        operator.answer(question, answer).await?;
+        let answered = operator.answer(question, answer).await?;
         let done = match self.verdict {
             Verdict::Approve => "approved",
             Verdict::Deny => "denied",
         };
-        print::line(&format!("{done} {}", question.question))?;
+        let line = format!("{done} {}", question.question);
+        print::line(&card::with_missing(line, answered.missing))?;
         Ok(0)
     }
 }

@@ -125,8 +125,12 @@ impl Tx {
                         if deletions { answer.without_deletions() } else { answer }
                     }
                 };
-                operator.answer(&question, answer).await?;
-                print::line(&format!("committed {}", question.question))?;
+                let answered = operator.answer(&question, answer).await?;
+                let line = match answered.missing {
+                    0 => format!("committed {}", question.question),
+                    more => card::with_missing(format!("approved {}", question.question), more),
+                };
+                print::line(&line)?;
             }
             TxAction::Discard { which, reason } => {
                 let (operator, question) = which.find().await?;

@@ -17,8 +17,16 @@ const REFRESH: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
     Running,
-    /// It waits for approval, and is denied at this time.
-    Waiting(Option<Instant>),
+    Waiting(ApprovalWait),
+}
+
+/// A call's wait for approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ApprovalWait {
+    /// The time at which the call is denied.
+    ends: Option<Instant>,
+    /// The number of approvals that were given, where more are needed.
+    approvals: u64,
 }
 
 /// A progress line. It appears with the first progress event and is cleared at the end.
@@ -43,7 +51,7 @@ impl Progress {
         if message == WAITING_FOR_APPROVAL {
             let ends =
                 total.and_then(|left| Instant::now().checked_add(Duration::from_millis(left)));
-            return self.wait(ends);
+            return self.wait(ApprovalWait { ends, approvals: done });
         }
         let waited = matches!(self.activity, Activity::Waiting(_));
         self.activity = Activity::Running;
@@ -67,23 +75,26 @@ impl Progress {
         bar.tick();
     }
 
-    /// Shows that the call waits for approval. `ends` is when it is denied.
-    fn wait(&mut self, ends: Option<Instant>) {
-        let is_known = matches!(self.activity, Activity::Waiting(_));
-        self.activity = Activity::Waiting(ends);
+    /// Shows that the call waits for approval.
+    fn wait(&mut self, wait: ApprovalWait) {
+        let known = match self.activity {
+            Activity::Waiting(known) => Some(known.approvals),
+            Activity::Running => None,
+        };
+        self.activity = Activity::Waiting(wait);
         if Self::is_seen() {
-            if !is_known {
+            if known.is_none() {
                 self.clear();
             }
             self.refresh();
-        } else if !is_known {
-            print::note(&format!("note: {}", waiting(ends, Instant::now())));
+        } else if known != Some(wait.approvals) {
+            print::note(&format!("note: {}", waiting(wait, Instant::now())));
         }
     }
 
     /// Shows the time left of a wait for approval anew.
     pub(crate) fn refresh(&mut self) {
-        let Activity::Waiting(ends) = self.activity else { return };
+        let Activity::Waiting(wait) = self.activity else { return };
         if !Self::is_seen() {
             return;
         }
@@ -92,7 +103,7 @@ impl Progress {
             bar.set_style(waiting_style());
             bar
         });
-        bar.set_message(waiting(ends, Instant::now()));
+        bar.set_message(waiting(wait, Instant::now()));
         bar.tick();
     }
 
@@ -113,10 +124,13 @@ impl Progress {
 }
 
 /// Says that a call waits for approval, for how long, and who can answer. Fits into 80 columns.
-fn waiting(ends: Option<Instant>, now: Instant) -> String {
-    let left = ends.map(|ends| card::clock(ends.saturating_duration_since(now)));
+fn waiting(wait: ApprovalWait, now: Instant) -> String {
+    let left = wait.ends.map(|ends| card::clock(ends.saturating_duration_since(now)));
     let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
-    format!("waiting for approval{left} (see palisade pending, palisade approve)")
+    match wait.approvals {
+        0 => format!("waiting for approval{left} (see palisade pending, palisade approve)"),
+        given => format!("waiting for approval, {given} given{left} (see palisade pending)"),
+    }
 }
 
 fn waiting_style() -> ProgressStyle {
@@ -140,10 +154,13 @@ mod tests {
     fn a_wait_is_told_with_the_time_left_in_80_columns() {
         let now = Instant::now();
         let ends = |seconds: u64| Some(now + Duration::from_secs(seconds));
+        let waiting = |ends, approvals| waiting(ApprovalWait { ends, approvals }, now);
         let text = "waiting for approval, 4m58s left (see palisade pending, palisade approve)";
-        assert_eq!(waiting(ends(298), now), text);
+        assert_eq!(waiting(ends(298), 0), text);
         assert!(text.len() + "⠁ ".len() <= 80);
-        assert!(waiting(ends(0), now).starts_with("waiting for approval, 0s left ("));
-        assert!(waiting(None, now).starts_with("waiting for approval (see palisade"));
+        assert!(waiting(ends(0), 0).starts_with("waiting for approval, 0s left ("));
+        assert!(waiting(None, 0).starts_with("waiting for approval (see palisade"));
+        let text = "waiting for approval, 1 given, 4m58s left (see palisade pending)";
+        assert_eq!(waiting(ends(298), 1), text);
     }
 }

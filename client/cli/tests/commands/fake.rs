@@ -74,7 +74,7 @@ impl Daemon {
         let Envelope { id, request } = self.next().unwrap();
         let Request::Answer(answer) = request else { panic!("{request:?}") };
         self.over(answer.question.as_str(), ApprovalOutcome::Approved);
-        self.reply(id, Reply::Answered(Answered { grant: None }));
+        self.reply(id, Reply::Answered(Answered { grant: None, missing: 0 }));
         *answer
     }
 }

@@ -237,7 +237,7 @@ fn a_question_that_is_over_ends_its_program() {
         daemon.over("q-1", ApprovalOutcome::Denied);
         daemon.ask(&question("q-2"));
         let Envelope { id, request } = daemon.next().unwrap();
-        daemon.reply(id, Reply::Answered(Answered { grant: None }));
+        daemon.reply(id, Reply::Answered(Answered { grant: None, missing: 0 }));
         (request, ())
     })
     .end();

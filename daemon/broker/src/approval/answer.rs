@@ -10,8 +10,8 @@ use super::{
 };
 use crate::base::path_set::PathSet;
 use palisade_protocol::{
-    Answer, Answered, DecidedBy, Decision, Deny, ErrorCode, FileChange, GrantId, HandlerId,
-    Modified, Part, QuestionId, Remember, Replace, Review, WireError, Withhold,
+    Answer, Answered, DecidedBy, Decision, Deny, ErrorCode, FileChange, HandlerId, Modified, Part,
+    QuestionId, Remember, Replace, Review, WireError, Withhold,
 };
 use std::sync::MutexGuard;
 use tokio::time::Instant;
@@ -95,13 +95,14 @@ impl Approvals {
         state.fits(at, &voter.handler, &answer)?;
         let asked = state.take_vote(at, from, &voter)?;
         let (remember, refused) = state.rememberable(at, &answer);
-        let grant = state.count(at, asked, answer.decision, remember, voter)?;
-        refused.map_or(Ok(Answered { grant }), Err)
+        let answered = state.count(at, asked, answer.decision, remember, voter)?;
+        refused.map_or(Ok(answered), Err)
     }
 }
 
 impl ApprovalsState {
-    /// Counts a vote. Returns the id of the remembered approval that will result from it.
+    /// Counts a vote. Returns the id of the remembered approval that will result from it, and how
+    /// many more approvals are needed.
     fn count(
         &mut self,
         at: usize,
@@ -109,7 +110,7 @@ impl ApprovalsState {
         decision: Decision,
         remember: Option<Remember>,
         Voter { name, by, .. }: Voter,
-    ) -> Result<Option<GrantId>, WireError> {
+    ) -> Result<Answered, WireError> {
         let Some(open) = self.open.get_mut(at) else {
             return Err(stale("the approval request has ended"));
         };
@@ -119,10 +120,11 @@ impl ApprovalsState {
                 open.remember.extend(remember.map(|remember| (remember, name)));
                 match (open.poll.approve(asked), vote) {
                     (PollState::Open, _) => {
-                        open.wake_waiters();
-                        return Ok(None);
+                        let missing = open.poll.missing();
+                        self.tell_approved(at, &by);
+                        return Ok(Answered { grant: None, missing });
                     }
-                    (PollState::Lost(why), _) => Verdict::default(why, ""),
+                    (PollState::Lost(why), _) => open.denial(why, ""),
                     (PollState::Carried(_), Vote::Instead(verdict)) => verdict,
                     (PollState::Carried(by), Vote::Yes | Vote::No { .. }) => {
                         let kept = self.prepare(at)?;
@@ -139,7 +141,7 @@ impl ApprovalsState {
             | Verdict::Denied { .. } => None,
         };
         self.finish(at, verdict);
-        Ok(grant)
+        Ok(Answered { grant, missing: 0 })
     }
 }
 
@@ -294,7 +296,7 @@ impl ApprovalsState {
             return Err(stale("the approval request has ended"));
         };
         let Voter { handler, by, registration, .. } = voter;
-        if open.poll.has_voted(handler) {
+        if open.poll.has_voted(handler, from, by) {
             return Err(stale("this approver has already answered; its first answer counts"));
         }
         match open.poll.take(handler) {

@@ -182,6 +182,8 @@ impl ConnectionReview<'_> {
             scopes,
             prefix: Vec::new(),
             remember_ms: limits.remember_ms(),
+            quorum: limits.quorum(),
+            approved_by: Vec::new(),
             output: None,
             expires_in_ms: 0,
         };

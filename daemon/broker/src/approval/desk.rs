@@ -237,15 +237,15 @@ impl Approvals {
 
     /// Sends an announced approval request and waits for its verdict.
     pub(crate) async fn ask(&self, inquiry: ApprovalRequest) -> Verdict {
-        self.ask_telling(inquiry, |_| {}).await
+        self.ask_telling(inquiry, |_, _| {}).await
     }
 
     /// Does the same as [`ask`](Self::ask). Tells the time after which the request is denied as
-    /// things are, first and whenever it has changed.
+    /// things are and the number of approvals that were given, first and whenever one has changed.
     pub(crate) async fn ask_telling(
         &self,
         inquiry: ApprovalRequest,
-        mut tell: impl FnMut(Duration),
+        mut tell: impl FnMut(Duration, u64),
     ) -> Verdict {
         let (id, mut outcome) = match self.put(inquiry) {
             Ok(waiting) => waiting,
@@ -259,14 +259,15 @@ impl Approvals {
             }
             let wakes = {
                 let state = self.state();
-                state.wake(&id).zip(state.denied_at(&id))
+                state.wake(&id).zip(state.denied_at(&id)).zip(state.approvals(&id))
             };
-            let Some((wake, denied_at)) = wakes else {
+            let Some(((wake, denied_at), approvals)) = wakes else {
                 return Verdict::default("the approval request was lost", "");
             };
             let left = denied_at.saturating_duration_since(Instant::now());
-            if !left.is_zero() && told.replace(denied_at) != Some(denied_at) {
-                tell(left);
+            let news = (denied_at, approvals);
+            if !left.is_zero() && told.replace(news) != Some(news) {
+                tell(left, approvals);
             }
             tokio::select! {
                 changed = outcome.changed() => if changed.is_err() {

@@ -11,8 +11,8 @@ use super::{
 use crate::base::{outbox::Outbox, peer::ConnectionNumber};
 use palisade_policy::Handlers;
 use palisade_protocol::{
-    DecidedBy, Event, HandlerId, Question, QuestionId, QuestionOver, Register, Remember,
-    ServerMessage, SessionId,
+    DecidedBy, Event, HandlerId, Question, QuestionApproved, QuestionId, QuestionOver, Register,
+    Remember, ServerMessage, SessionId,
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio::{sync::watch, time::Instant};
@@ -95,10 +95,13 @@ impl ConnectedApprover {
 }
 
 impl OpenRequest {
-    /// Asks an approver, if it wants such requests, has not hung, and its outbox takes the message.
+    /// Asks an approver, if it wants such requests, has not approved this one already, has not hung,
+    /// and its outbox takes the message.
     pub(super) fn offer(&mut self, attached: &ConnectedApprover, now: Instant) {
         let wants = attached.wants(&self.question, &self.limits, self.stakes);
-        if !wants || attached.hung_at().is_some_and(|at| at <= now) {
+        let has_voted =
+            self.poll.has_approval_of(attached.from, &attached.by, attached.register.priority);
+        if !wants || has_voted || attached.hung_at().is_some_and(|at| at <= now) {
             return;
         }
         let own = attached.register.deadline_ms.map(|ms| now + Duration::from_millis(ms));
@@ -125,7 +128,25 @@ impl OpenRequest {
     pub(super) fn shown(&self, until: Instant, now: Instant) -> Question {
         let left = until.saturating_duration_since(now).as_millis();
         let expires_in_ms = u64::try_from(left).unwrap_or(u64::MAX);
-        Question { expires_in_ms, ..self.question.clone() }
+        let approved_by = self.poll.approved().map(DecidedBy::to_string).collect();
+        Question { expires_in_ms, approved_by, ..self.question.clone() }
+    }
+
+    /// Adds to the reason of a denial which approvals were given, if the profile requires several.
+    fn with_approvals(&self, reason: impl Into<String>) -> String {
+        let (mut reason, quorum) = (reason.into(), self.limits.quorum());
+        let approved: Vec<String> = self.poll.approved().map(DecidedBy::to_string).collect();
+        if quorum > 1 && !approved.is_empty() {
+            let (given, by) = (self.poll.given(), approved.join(", "));
+            reason += &format!("; it had {given} of the {quorum} required approvals ({by})");
+        }
+        reason
+    }
+
+    /// Returns the denial of a request that can not be approved any more, with the approvals that it
+    /// was given.
+    pub(super) fn denial(&self, reason: impl Into<String>, guidance: impl Into<String>) -> Verdict {
+        Verdict::default(self.with_approvals(reason), guidance)
     }
 
     /// The time at which the request is denied if nobody has answered.
@@ -155,7 +176,8 @@ impl ApprovalsState {
         while let Some(open) = self.open.get_mut(at) {
             match open.poll.leave(handler) {
                 PollState::Lost(_) => {
-                    self.finish(at, Verdict::default(why, self.access.hint()));
+                    let verdict = open.denial(why, self.access.hint());
+                    self.finish(at, verdict);
                 }
                 PollState::Open | PollState::Carried(_) => {
                     open.wake_waiters();
@@ -183,6 +205,12 @@ impl ApprovalsState {
         Some(if open.poll.can_carry() { expires } else { expires.min(open.grace) })
     }
 
+    /// The number of approvals that a request was given.
+    pub(super) fn approvals(&self, id: &QuestionId) -> Option<u64> {
+        let open = self.open.iter().find(|open| open.question.question == *id)?;
+        Some(open.poll.given())
+    }
+
     /// Ends a request whose time is over, and drops approvers that have hung.
     pub(super) fn check_deadlines(&mut self, id: &QuestionId, now: Instant) {
         let hung =
@@ -196,10 +224,11 @@ impl ApprovalsState {
         let verdict = if !open.poll.can_carry() && open.grace.min(open.limit) <= now {
             self.nobody(open)
         } else if open.expires() <= now {
-            Verdict::default(
-                "no answer came in time",
-                "make the call again when an approver can answer",
-            )
+            let guidance = match open.limits.quorum() {
+                1 => "make the call again when an approver can answer".to_owned(),
+                more => format!("make the call again when {more} approvers can answer"),
+            };
+            open.denial("no answer came in time", guidance)
         } else {
             return;
         };
@@ -213,7 +242,7 @@ impl ApprovalsState {
                 "fewer approvers are connected than the {} that the profile requires",
                 open.limits.quorum()
             );
-            return Verdict::default(reason, self.access.hint());
+            return open.denial(reason, self.access.hint());
         }
         let wants = |attached: &ConnectedApprover| {
             attached.wants(&open.question, &open.limits, open.stakes)
@@ -222,6 +251,20 @@ impl ApprovalsState {
             return Verdict::default("no connected approver is ready", self.access.hint());
         }
         Verdict::default("no approver is connected", self.access.hint())
+    }
+
+    /// Tells the other approvers of a request, and the calls that wait for it, that one has approved.
+    pub(super) fn tell_approved(&self, at: usize, by: &DecidedBy) {
+        let Some(open) = self.open.get(at) else { return };
+        let question = open.question.question.clone();
+        let approved = QuestionApproved { question, by: by.clone(), missing: open.poll.missing() };
+        let asked: Vec<&HandlerId> = open.poll.waiting().collect();
+        for attached in self.attached.iter().filter(|attached| asked.contains(&&attached.id)) {
+            // An approver that does not read finds out by `pending`.
+            let event = Event::QuestionApproved(approved.clone());
+            attached.outbox.try_send(ServerMessage::Event(event).into()).ok();
+        }
+        open.wake_waiters();
     }
 
     /// Ends a request, and tells its approvers and the calls that wait for it.

@@ -25,6 +25,14 @@ pub(crate) struct AskedApprover {
     pub(crate) until: Instant,
 }
 
+impl AskedApprover {
+    /// Returns `true` if this is the same approver: the same process, or the same user under the same
+    /// name.
+    fn is_same(&self, from: Answerer, by: &DecidedBy) -> bool {
+        self.from.uid == from.uid && (self.from.pid == from.pid || self.by == *by)
+    }
+}
+
 /// The votes on one approval request.
 #[derive(Debug)]
 pub(crate) struct Poll {
@@ -70,15 +78,45 @@ impl Poll {
         self.asked.iter().chain(&self.approved).map(|asked| &asked.handler)
     }
 
+    /// The approvers that have not answered yet.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &HandlerId> {
+        self.asked.iter().map(|asked| &asked.handler)
+    }
+
     /// Takes the one vote of an approver; `None` if it was not asked or has used it.
     pub(crate) fn take(&mut self, handler: &HandlerId) -> Option<AskedApprover> {
         let at = self.asked.iter().position(|asked| asked.handler == *handler)?;
         Some(self.asked.remove(at))
     }
 
-    /// Returns `true` if an approver has approved already.
-    pub(crate) fn has_voted(&self, handler: &HandlerId) -> bool {
-        self.approved.iter().any(|asked| asked.handler == *handler)
+    /// Returns `true` if this approver has approved already.
+    pub(crate) fn has_voted(&self, handler: &HandlerId, from: Answerer, by: &DecidedBy) -> bool {
+        let of = |asked: &&AskedApprover| asked.handler == *handler;
+        let priority = self.asked.iter().find(of).map(|asked| asked.priority).or(self.top);
+        self.approved.iter().any(|asked| of(&asked))
+            || priority.is_some_and(|priority| self.has_approval_of(from, by, priority))
+    }
+
+    /// Returns `true` if this approver has approved already from another connection. An approval of a
+    /// lower priority may be followed by one that decides.
+    pub(crate) fn has_approval_of(&self, from: Answerer, by: &DecidedBy, priority: i32) -> bool {
+        self.approved.iter().any(|asked| asked.is_same(from, by) && asked.priority >= priority)
+    }
+
+    /// Those who have approved.
+    pub(crate) fn approved(&self) -> impl Iterator<Item = &DecidedBy> {
+        self.approved.iter().map(|asked| &asked.by)
+    }
+
+    /// The number of different approvers who have approved.
+    pub(crate) fn given(&self) -> u64 {
+        distinct(&mut self.approved.iter())
+    }
+
+    /// The number of approvals that an open poll still needs.
+    pub(crate) fn missing(&self) -> u64 {
+        // With enough of them, that of the highest priority is missing.
+        self.quorum.saturating_sub(self.given()).max(1)
     }
 
     /// Counts a vote that was taken as an approval.
@@ -118,7 +156,7 @@ impl Poll {
     /// The current state of the poll.
     pub(crate) fn state(&self) -> PollState {
         let is_top = |asked: &&AskedApprover| Some(asked.priority) == self.top;
-        if distinct(&mut self.approved.iter()) >= self.quorum
+        if self.given() >= self.quorum
             && let Some(asked) = self.approved.iter().find(is_top)
         {
             return PollState::Carried(asked.by.clone());
@@ -133,13 +171,17 @@ impl Poll {
     }
 }
 
-/// The number of different processes, by the kernel's credentials. Names prove nothing: an approver
-/// chooses its own.
+/// The number of different approvers. Different names prove nothing, because an approver chooses its
+/// own: they must be different processes, by the kernel's credentials. One user under one name is one
+/// approver, so that nobody counts twice by starting `palisade approve` again.
 fn distinct(of: &mut dyn Iterator<Item = &AskedApprover>) -> u64 {
-    let mut peers: Vec<_> = of.map(|asked| (asked.from.uid, asked.from.pid)).collect();
-    peers.sort_unstable();
-    peers.dedup();
-    peers.len() as u64
+    let mut counted: Vec<&AskedApprover> = Vec::new();
+    for asked in of {
+        if !counted.iter().any(|other| other.is_same(asked.from, &asked.by)) {
+            counted.push(asked);
+        }
+    }
+    counted.len() as u64
 }
 
 #[cfg(test)]
@@ -181,7 +223,11 @@ mod tests {
         let mut poll = poll(1, &[("a", 1), ("b", 2)]);
         assert_eq!(yes(&mut poll, "a"), PollState::Open);
         assert!(poll.take(&"a".parse().unwrap()).is_none());
-        assert!(poll.has_voted(&"a".parse().unwrap()));
+        let (voter, later) = (asked("a", 1), "later".parse().unwrap());
+        assert!(poll.has_voted(&voter.handler, voter.from, &voter.by));
+        // The same process may approve with the priority that decides.
+        assert!(!poll.has_voted(&later, voter.from, &voter.by));
+        assert!(!poll.has_approval_of(voter.from, &voter.by, 2));
     }
 
     #[tokio::test]
@@ -196,6 +242,17 @@ mod tests {
         }
         assert!(!twice.can_carry());
         assert!(matches!(yes(&mut twice, "x"), PollState::Lost(_)));
+        // One user under one name, in two processes.
+        let mut again = super::tests::poll(2, &[("a", 1), ("b", 1)]);
+        assert_eq!(yes(&mut again, "a"), PollState::Open);
+        let from = asked("far", 1).from;
+        assert!(again.has_voted(&"a-2".parse().unwrap(), from, &approver("a")));
+        let restarted = AskedApprover { from, ..asked("a", 1) };
+        assert_eq!(again.approve(restarted), PollState::Open);
+        assert_eq!(again.missing(), 1);
+        // Another user may have the same name.
+        let other = AskedApprover { from: Answerer { uid: 7, ..from }, ..asked("a", 1) };
+        assert_eq!(again.approve(other), PollState::Carried(approver("a")));
     }
 
     #[tokio::test]

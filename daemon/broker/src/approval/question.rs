@@ -96,6 +96,8 @@ impl Subject<'_> {
             scopes: self.scopes(&limits),
             prefix: self.prefix(),
             remember_ms: limits.remember_ms(),
+            quorum: limits.quorum(),
+            approved_by: Vec::new(),
             output: self.output,
             expires_in_ms: 0,
         };

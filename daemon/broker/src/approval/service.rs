@@ -41,9 +41,9 @@ impl ApprovalService {
     pub(crate) async fn ask(&self, context: &Context, inquiry: ApprovalRequest) -> Verdict {
         let _stage = self.telemetry.calls_in_progress.wait_for_approval(&context.call_id);
         let mut is_told = false;
-        let verdict = self.desk.ask_telling(inquiry, |left| {
+        let verdict = self.desk.ask_telling(inquiry, |left, approvals| {
             is_told = true;
-            context.tell_waiting(left);
+            context.tell_waiting(left, approvals);
         });
         let verdict = verdict.await;
         if is_told {

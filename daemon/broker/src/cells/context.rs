@@ -121,12 +121,12 @@ impl Context {
         self.client.try_send(ServerMessage::Event(event)).ok();
     }
 
-    /// Tells a client that wants to know that the call waits for approval, and the time after which
-    /// it is denied.
-    pub(crate) fn tell_waiting(&self, left: Duration) {
+    /// Tells a client that wants to know that the call waits for approval, the time after which it is
+    /// denied, and the number of approvals that were given.
+    pub(crate) fn tell_waiting(&self, left: Duration, approvals: u64) {
         if self.reports != ProgressReports::WithOutput {
             let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-            self.send_progress(WAITING_FOR_APPROVAL, 0, Some(left));
+            self.send_progress(WAITING_FOR_APPROVAL, approvals, Some(left));
         }
     }
 

@@ -60,6 +60,7 @@ impl Observer {
             | Event::Progress { .. }
             | Event::Question(_)
             | Event::QuestionOver(_)
+            | Event::QuestionApproved(_)
             | Event::ToolApproval(_)
             | Event::CallStarted(_)
             | Event::CallEnded(_)
