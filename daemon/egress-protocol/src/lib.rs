@@ -267,6 +267,9 @@ pub enum EgressReply {
         session: SessionNumber,
         /// The number of the question, never used twice in a session.
         question: u64,
+        /// The number that all questions about one connection of a program, or about one page, have in
+        /// common: that of one of the session's questions, or of none.
+        connection: u64,
         /// The place.
         target: Target,
         /// The way in which the program asked.

@@ -84,8 +84,9 @@ impl Fetch {
 
     async fn fetch(&self, place: &Place) -> Result<(FetchedPage, Vec<u8>), PageFailure> {
         let mut url = PageUrl::parse(&self.request.url)?;
+        let number = self.session.next_question();
         for redirects in 0..=MAX_REDIRECTS {
-            let answer = self.get(&url, place).await?;
+            let answer = self.get(number, &url, place).await?;
             match redirect(&answer) {
                 Some(location) => url = url.follow(&location)?,
                 None => return self.page(url, redirects, answer).await,
@@ -95,13 +96,18 @@ impl Fetch {
     }
 
     /// Asks for one URL.
-    async fn get(&self, url: &PageUrl, place: &Place) -> Result<PageAnswer, PageFailure> {
+    async fn get(
+        &self,
+        number: u64,
+        url: &PageUrl,
+        place: &Place,
+    ) -> Result<PageAnswer, PageFailure> {
         if let Some(why) = self.session.refuse_url(&url.target, url.url().as_str(), place) {
             return Err(PageFailure::Denied(why));
         }
         let path = url.url().path().to_owned();
         let request = WebRequest { method: "GET".to_owned(), path };
-        let asked = self.session.ask_fetch(url.target.clone(), request, place).await;
+        let asked = self.session.ask_fetch(number, url.target.clone(), request, place).await;
         let mut permit = asked.map_err(not_opened)?;
         // Only TLS may be sent to an inspected host; without it, it is not dialled.
         if permit.tunnel == Tunnel::Inspected && url.is_tls() {

@@ -72,14 +72,15 @@ impl Link {
     pub(crate) async fn ask(
         &self,
         session: SessionNumber,
-        question: u64,
+        (question, connection): (u64, u64),
         (target, asked, request): (Target, Asked, Option<WebRequest>),
         place: &Place,
     ) -> Option<EgressVerdict> {
         let (answer, answered) = oneshot::channel();
         self.waiting().insert((session, question), answer);
         let open = OpenQuestion { link: self, session, question, place };
-        let message = EgressReply::Question { session, question, target, asked, request };
+        let message =
+            EgressReply::Question { session, question, connection, target, asked, request };
         self.send(message, Some(place.clone()));
         let verdict = answered.await;
         drop(open);

@@ -31,6 +31,8 @@ use tokio::{
 #[derive(Debug)]
 struct Origin {
     session: Arc<Session>,
+    /// The number of the program's connection.
+    number: u64,
     target: Target,
     asked: Asked,
     place: Place,
@@ -47,7 +49,7 @@ struct Origin {
 pub(crate) async fn serve<C>(
     session: Arc<Session>,
     (first, client): (Vec<u8>, C),
-    ready: Ready,
+    mut ready: Ready,
     asked: Asked,
     place: Place,
 ) where
@@ -57,9 +59,10 @@ pub(crate) async fn serve<C>(
     let is_second = ready.tunnel() == Tunnel::Any && is_second(&first);
     let switch = (ready.tunnel() == Tunnel::Any).then(Switch::default);
     let client = TokioIo::new(Prefixed::new(first, client));
-    let (target, first) = (ready.target().clone(), Mutex::new(Some(ready)));
+    let (number, target) = (ready.record().connection, ready.target().clone());
+    let first = Mutex::new(Some(ready));
     let turn = Arc::new(Semaphore::new(1));
-    let origin = Arc::new(Origin { session, target, asked, place, first, turn, switch });
+    let origin = Arc::new(Origin { session, number, target, asked, place, first, turn, switch });
     let answering = origin.clone();
     let answer = move |request| {
         let origin = answering.clone();
@@ -119,10 +122,13 @@ impl Origin {
                     Ready::Allowed(permit) => permit.dial().await,
                 }
             }
-            None => match self.session.ask(self.target.clone(), self.asked, &place).await {
-                Ok(permit) => permit.dial().await,
-                Err(error) => Err(error),
-            },
+            None => {
+                let (target, asked) = (self.target.clone(), self.asked);
+                match self.session.ask_on(self.number, target, asked, &place).await {
+                    Ok(permit) => permit.dial().await,
+                    Err(error) => Err(error),
+                }
+            }
         };
         match open {
             Ok(open) => http::forward(open, request, self.switch.as_ref()).await,

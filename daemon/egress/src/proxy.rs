@@ -43,6 +43,8 @@ pub(crate) async fn serve(session: Arc<Session>, client: TcpStream, place: Place
 #[derive(Debug)]
 struct ProxyClient {
     session: Arc<Session>,
+    /// The number of the connection.
+    number: u64,
     place: Place,
     /// The tunnel that an answer to `CONNECT` begins.
     tunnel: Mutex<Option<(OnUpgrade, Ready)>>,
@@ -52,7 +54,8 @@ async fn serve_http(session: Arc<Session>, client: TcpStream, place: Place) {
     let meter = Meter::new(&session.limits);
     let stream = TokioIo::new(Metered::new(client, Side::Client, meter));
     let settings = http::settings(&session.limits);
-    let proxied = Arc::new(ProxyClient { session, place, tunnel: Mutex::default() });
+    let number = session.next_question();
+    let proxied = Arc::new(ProxyClient { session, number, place, tunnel: Mutex::default() });
     let answering = proxied.clone();
     let answer = service_fn(move |request| {
         let proxied = answering.clone();
@@ -86,10 +89,11 @@ impl ProxyClient {
     }
 
     async fn connect(&self, request: Request<Incoming>, target: Target) -> Answer {
-        let ready = match self.session.ask(target, Asked::Connect, &self.place).await {
-            Ok(permit) => tunnel::prepare(permit).await,
-            Err(error) => Err(error),
-        };
+        let ready =
+            match self.session.ask_on(self.number, target, Asked::Connect, &self.place).await {
+                Ok(permit) => tunnel::prepare(permit).await,
+                Err(error) => Err(error),
+            };
         match ready {
             Ok(ready) => {
                 let upgrade = hyper::upgrade::on(request);
@@ -105,7 +109,7 @@ impl ProxyClient {
         if let Some(why) = self.session.refuse_misplaced(&target, &request, None, &self.place) {
             return http::refusal(StatusCode::FORBIDDEN, &why);
         }
-        let open = match self.session.ask(target, Asked::Http, &self.place).await {
+        let open = match self.session.ask_on(self.number, target, Asked::Http, &self.place).await {
             Ok(permit) => permit.dial().await,
             Err(error) => Err(error),
         };

@@ -226,8 +226,9 @@ impl Session {
     /// up by the room.
     pub(crate) async fn may_look_up(&self, name: &HostName, place: &Place) -> bool {
         let target = Target { host: Host::Name(name.clone()), port: LOOKUP_PORT };
+        let question = self.next_question();
         let verdict =
-            self.consult(self.next_question(), (target, Asked::Lookup, None), place).await;
+            self.consult((question, question), (target, Asked::Lookup, None), place).await;
         matches!(verdict, Some(EgressVerdict::Allow { .. }))
     }
 
@@ -238,7 +239,19 @@ impl Session {
         asked: Asked,
         place: &Place,
     ) -> Result<Permit, OpenError> {
-        self.permit((target, asked, None), place).await
+        self.permit(None, (target, asked, None), place).await
+    }
+
+    /// Asks as [`Session::ask`] does, about a request on a connection of a program that others may
+    /// come on, too. `connection` is its number.
+    pub(crate) async fn ask_on(
+        self: &Arc<Self>,
+        connection: u64,
+        target: Target,
+        asked: Asked,
+        place: &Place,
+    ) -> Result<Permit, OpenError> {
+        self.permit(Some(connection), (target, asked, None), place).await
     }
 
     /// Asks the broker whether a request may be sent to an inspected host.
@@ -248,17 +261,19 @@ impl Session {
         request: WebRequest,
         place: &Place,
     ) -> Result<Permit, OpenError> {
-        self.permit((target, Asked::Request, Some(request)), place).await
+        self.permit(None, (target, Asked::Request, Some(request)), place).await
     }
 
-    /// Asks the broker whether the room may get a page for a call of the session.
+    /// Asks the broker whether the room may get a page for a call of the session. Redirects have the
+    /// same number.
     pub(crate) async fn ask_fetch(
         self: &Arc<Self>,
+        number: u64,
         target: Target,
         request: WebRequest,
         place: &Place,
     ) -> Result<Permit, OpenError> {
-        self.permit((target, Asked::Fetch, Some(request)), place).await
+        self.permit(Some(number), (target, Asked::Fetch, Some(request)), place).await
     }
 
     /// Returns what inspected connections need. The broker sends it if there are inspected hosts.
@@ -268,16 +283,20 @@ impl Session {
 
     async fn permit(
         self: &Arc<Self>,
+        connection: Option<u64>,
         (target, asked, request): (Target, Asked, Option<WebRequest>),
         place: &Place,
     ) -> Result<Permit, OpenError> {
         // The approval may end before this task hears of it.
         let entry = MeterEntry::new(self);
-        match self.consult(entry.question, (target.clone(), asked, request), place).await {
+        let connection = connection.unwrap_or(entry.question);
+        let numbers = (entry.question, connection);
+        match self.consult(numbers, (target.clone(), asked, request), place).await {
             Some(EgressVerdict::Allow { tunnel, rule: _ }) => {
                 let record = ConnectionRecord {
                     meter: entry.meter.clone(),
                     entry,
+                    connection,
                     place: place.clone(),
                     server_name: None,
                     failure: Some("it was cut off".to_owned()),
@@ -303,7 +322,8 @@ impl Session {
         }
     }
 
-    fn next_question(&self) -> u64 {
+    /// Returns a number that no question and no connection of the session has.
+    pub(crate) fn next_question(&self) -> u64 {
         self.questions.fetch_add(1, Relaxed)
     }
 
@@ -311,7 +331,7 @@ impl Session {
     /// whoever is asked for its addresses, or has the connection, would learn what a program is told.
     async fn consult(
         &self,
-        question: u64,
+        numbers: (u64, u64),
         asked: (Target, Asked, Option<WebRequest>),
         place: &Place,
     ) -> Option<EgressVerdict> {
@@ -320,7 +340,7 @@ impl Session {
             let reason = self.alarm(target, name, place);
             return Some(EgressVerdict::Deny { reason });
         }
-        self.link.ask(self.number, question, asked, place).await
+        self.link.ask(self.number, numbers, asked, place).await
     }
 
     /// Refuses a request that has the placeholder of a credential and goes elsewhere, and returns the
@@ -455,6 +475,8 @@ impl Drop for MeterEntry {
 #[derive(Debug)]
 pub(crate) struct ConnectionRecord {
     entry: MeterEntry,
+    /// The number of the program's connection.
+    pub(crate) connection: u64,
     place: Place,
     pub(crate) meter: Arc<Meter>,
     pub(crate) server_name: Option<HostName>,

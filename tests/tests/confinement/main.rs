@@ -2,7 +2,9 @@
 
 mod attributes;
 mod commands;
+mod egress_bodies;
 mod egress_breaks;
+mod egress_floods;
 mod egress_lookups;
 mod egress_rooms;
 mod git_author;

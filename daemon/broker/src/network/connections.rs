@@ -4,9 +4,9 @@
 use super::error::NetworkError;
 use palisade_audit::{CleanText, ConnectionVerdict, Count};
 use palisade_egress_protocol::{Asked, ConnectionResult, host::Target};
-use palisade_protocol::{CallId, ConnectionInfo, SessionId};
+use palisade_protocol::{CallId, ConnectionInfo, DecidedBy, SessionId};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -17,9 +17,29 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// own limit of connections is below it.
 const MOST: usize = 4096;
 
+/// Most approvals of programs' connections that are known. With more, a request on the connection with
+/// the oldest is asked about again.
+const MOST_APPROVED: usize = 1024;
+
 /// The open questions and connections of a session.
 #[derive(Debug, Default)]
-pub(super) struct OpenConnections(Mutex<BTreeMap<u64, OpenConnection>>);
+pub(super) struct OpenConnections(Mutex<OpenState>);
+
+#[derive(Debug, Default)]
+struct OpenState {
+    all: BTreeMap<u64, OpenConnection>,
+    /// The approvals that are not remembered. Each holds for one connection of a program, on which
+    /// further requests may come, and for one host.
+    approved: VecDeque<ApprovedConnection>,
+}
+
+/// A connection of a program, by its number, that an approver approved.
+#[derive(Debug)]
+struct ApprovedConnection {
+    number: u64,
+    target: Target,
+    by: DecidedBy,
+}
 
 /// A question of the egress room, or the connection that it became.
 #[derive(Debug)]
@@ -41,7 +61,7 @@ enum ConnectionState {
 }
 
 impl OpenConnections {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, OpenConnection>> {
+    fn state(&self) -> MutexGuard<'_, OpenState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +74,7 @@ impl OpenConnections {
         asked: Asked,
         calls: Vec<CallId>,
     ) -> Result<CancellationToken, NetworkError> {
-        let mut all = self.all();
+        let all = &mut self.state().all;
         if all.len() >= MOST {
             return Err(NetworkError::Protocol("it asks too much at once"));
         }
@@ -69,26 +89,46 @@ impl OpenConnections {
 
     /// Removes a question that was answered and does not become a connection.
     pub(super) fn answered(&self, question: u64) {
-        self.all().remove(&question);
+        self.state().all.remove(&question);
     }
 
-    /// Turns a question into a connection. Returns whether somebody still waits for it.
-    pub(super) fn allow(&self, question: u64, rule: &str) -> bool {
-        match self.all().get_mut(&question) {
-            Some(open) => {
-                if let ConnectionState::Asked(token) = &open.state {
-                    let (rule, _over) = (rule.to_owned(), token.clone().drop_guard());
-                    open.state = ConnectionState::Allowed { rule, address: None, _over };
-                }
-                true
-            }
-            None => false,
+    /// Turns a question into a connection. Returns whether somebody still waits for it. An approval of
+    /// the program's connection with a number holds for further requests on it to the same host.
+    pub(super) fn allow(
+        &self,
+        question: u64,
+        rule: &str,
+        approval: Option<(u64, DecidedBy)>,
+    ) -> bool {
+        let OpenState { all, approved } = &mut *self.state();
+        let Some(open) = all.get_mut(&question) else { return false };
+        if let ConnectionState::Asked(token) = &open.state {
+            let (rule, _over) = (rule.to_owned(), token.clone().drop_guard());
+            open.state = ConnectionState::Allowed { rule, address: None, _over };
         }
+        let is_known = |(number, _): &(u64, DecidedBy)| {
+            approved.iter().any(|one| one.number == *number && one.target == open.target)
+        };
+        if let Some((number, by)) = approval.filter(|approval| !is_known(approval)) {
+            if approved.len() >= MOST_APPROVED {
+                approved.pop_front();
+            }
+            approved.push_back(ApprovedConnection { number, target: open.target.clone(), by });
+        }
+        true
+    }
+
+    /// Returns who approved requests to a host on a program's connection.
+    pub(super) fn approver(&self, number: u64, target: &Target) -> Option<DecidedBy> {
+        let state = self.state();
+        let mut approved = state.approved.iter();
+        let found = approved.find(|one| one.number == number && one.target == *target);
+        found.map(|one| one.by.clone())
     }
 
     /// Notes the address that was dialled for an allowed connection.
     pub(super) fn connected(&self, question: u64, dialled: SocketAddr) -> Result<(), NetworkError> {
-        match self.all().get_mut(&question).map(|open| &mut open.state) {
+        match self.state().all.get_mut(&question).map(|open| &mut open.state) {
             Some(ConnectionState::Allowed { address, .. }) => {
                 *address = Some(dialled);
                 Ok(())
@@ -107,7 +147,7 @@ impl OpenConnections {
         question: u64,
         result: ConnectionResult,
     ) -> Option<palisade_audit::Connection> {
-        let open = self.all().remove(&question)?;
+        let open = self.state().all.remove(&question)?;
         open.record(session, result)
     }
 
@@ -117,7 +157,8 @@ impl OpenConnections {
         session: &SessionId,
         failure: &str,
     ) -> Vec<palisade_audit::Connection> {
-        let all = std::mem::take(&mut *self.all());
+        // Another room gives its connections the same numbers.
+        let OpenState { all, approved: _ } = std::mem::take(&mut *self.state());
         let ended = all.into_values().filter_map(|open| {
             let failure = Some(failure.to_owned());
             let result = ConnectionResult { sent: 0, received: 0, server_name: None, failure };
@@ -128,7 +169,7 @@ impl OpenConnections {
 
     /// Describes the connections, oldest first.
     pub(super) fn infos(&self, session: &SessionId) -> Vec<ConnectionInfo> {
-        let all = self.all();
+        let all = &self.state().all;
         let mut infos: Vec<_> = all.values().filter_map(|open| open.info(session)).collect();
         infos.sort_by_key(|info| std::cmp::Reverse(info.time_ms));
         infos
@@ -138,7 +179,7 @@ impl OpenConnections {
     pub(super) fn count(&self) -> usize {
         let is_allowed =
             |open: &&OpenConnection| matches!(open.state, ConnectionState::Allowed { .. });
-        self.all().values().filter(is_allowed).count()
+        self.state().all.values().filter(is_allowed).count()
     }
 }
 
@@ -229,7 +270,7 @@ mod tests {
         assert!(open.infos(&session).is_empty());
         let address = "203.0.113.7:443".parse().unwrap();
         assert!(open.connected(1, address).is_err(), "it was not allowed yet");
-        assert!(open.allow(1, "net.allow \"a.example\""));
+        assert!(open.allow(1, "net.allow \"a.example\"", None));
         assert!(!cancel.is_cancelled());
         open.connected(1, address).unwrap();
         let infos = open.infos(&session);
@@ -243,7 +284,32 @@ mod tests {
         let cancel = open.ask(2, target(), Asked::Socks, Vec::new()).unwrap();
         assert!(open.end(&session, 2, result()).is_none());
         assert!(cancel.is_cancelled());
-        assert!(!open.allow(2, "too late"));
+        assert!(!open.allow(2, "too late", None));
+    }
+
+    #[test]
+    fn an_approval_holds_for_its_connection_and_host_until_the_room_ends() {
+        let (open, session) = (OpenConnections::default(), "s-1".parse().unwrap());
+        let ann = DecidedBy::Approver("ann".to_owned());
+        let approve = |question, number| {
+            open.ask(question, target(), Asked::Http, Vec::new()).unwrap();
+            assert!(open.allow(question, "approved", Some((number, ann.clone()))));
+            open.end(&session, question, result()).unwrap();
+        };
+        approve(0, 7);
+        assert_eq!(open.approver(7, &target()), Some(ann.clone()));
+        assert_eq!(open.approver(8, &target()), None, "another connection");
+        let port = Target { port: 80, ..target() };
+        assert_eq!(open.approver(7, &port), None, "another port");
+        assert!(!open.allow(1, "nobody waits", Some((9, ann.clone()))));
+        assert_eq!(open.approver(9, &target()), None, "nobody waited");
+        for number in 1..=MOST_APPROVED as u64 {
+            approve(number, 100 + number);
+        }
+        assert_eq!(open.approver(7, &target()), None, "the oldest");
+        assert_eq!(open.approver(101, &target()), Some(ann.clone()));
+        open.end_all(&session, "the room ended");
+        assert_eq!(open.approver(101, &target()), None, "another room counts anew");
     }
 
     #[test]

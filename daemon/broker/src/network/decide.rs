@@ -1,5 +1,6 @@
 //! Decides about one connection or lookup of a session: the profile first, then approvers. One
-//! approval request stands for all sockets that wait for the same host and port. Runs in the broker.
+//! approval request stands for all sockets that wait for the same host and port, and for all requests
+//! on one connection of a program. Runs in the broker.
 
 use super::session::NetworkSession;
 use crate::approval::{
@@ -33,16 +34,18 @@ const DENIAL_HOLDS: Duration = Duration::from_secs(60);
 /// Most denials that are remembered.
 const MOST_DENIALS: usize = 256;
 
-/// The answer to the room, and the remembered approval that allows the connection, if one does.
+/// The answer to the room, and the approval that allows the connection, if one does.
 #[derive(Debug)]
 pub(super) struct ConnectionVerdict {
     pub(super) answer: EgressVerdict,
     pub(super) grant: Option<GrantId>,
+    /// The approver whose approval is not remembered: it holds for the program's connection.
+    pub(super) approver: Option<DecidedBy>,
 }
 
 impl From<EgressVerdict> for ConnectionVerdict {
     fn from(answer: EgressVerdict) -> Self {
-        Self { answer, grant: None }
+        Self { answer, grant: None, approver: None }
     }
 }
 
@@ -101,11 +104,11 @@ impl AskingState {
     }
 }
 
-/// Decides about a connection or lookup.
+/// Decides about a connection or lookup. `number` is that of the program's connection.
 pub(super) async fn decide(
     approvals: &Arc<ApprovalService>,
     session: &Arc<NetworkSession>,
-    target: &Target,
+    (number, target): (u64, &Target),
     (asked, request): (Asked, Option<&WebRequest>),
     calls: &[CallOverview],
 ) -> ConnectionVerdict {
@@ -123,7 +126,9 @@ pub(super) async fn decide(
     let verdict = match decision {
         EgressDecision::Allow { rule, tunnel } => EgressVerdict::Allow { rule, tunnel }.into(),
         EgressDecision::Deny { reason } => EgressVerdict::Deny { reason }.into(),
-        EgressDecision::Ask { tunnel } => consult(approvals, session, target, calls, tunnel).await,
+        EgressDecision::Ask { tunnel } => {
+            consult(approvals, session, (number, target), calls, tunnel).await
+        }
     };
     if let EgressVerdict::Allow { .. } = verdict.answer {
         session.note_used(target, asked);
@@ -131,14 +136,19 @@ pub(super) async fn decide(
     verdict
 }
 
-/// Asks approvers, or waits for the answer to the same request.
+/// Asks approvers, or waits for the answer to the same request. An approval that is not remembered
+/// holds for the connection of the program.
 async fn consult(
     approvals: &Arc<ApprovalService>,
     session: &Arc<NetworkSession>,
-    target: &Target,
+    (number, target): (u64, &Target),
     calls: &[CallOverview],
     tunnel: Tunnel,
 ) -> ConnectionVerdict {
+    if let Some(by) = session.connections.approver(number, target) {
+        let rule = format!("approved by {by}, for this connection");
+        return EgressVerdict::Allow { rule, tunnel }.into();
+    }
     let shared = match join(approvals, session, target, calls) {
         Ok(shared) => shared,
         Err(reason) => return EgressVerdict::Deny { reason }.into(),
@@ -151,7 +161,8 @@ async fn consult(
     match decision {
         Some(ConnectionDecision::Approved { by, grant }) => {
             let answer = EgressVerdict::Allow { rule: format!("approved by {by}"), tunnel };
-            ConnectionVerdict { answer, grant }
+            let approver = grant.is_none().then_some(by);
+            ConnectionVerdict { answer, grant, approver }
         }
         Some(ConnectionDecision::Denied { by, reason, guidance }) => {
             EgressVerdict::Deny { reason: denied(target, &by, &reason, &guidance) }.into()

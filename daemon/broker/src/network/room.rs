@@ -272,8 +272,9 @@ impl UserRoom {
         };
         match message {
             EgressReply::Welcome { .. } => {}
-            EgressReply::Question { question, target, asked, request, .. } => {
-                self.question(Arc::clone(session), question, target, (asked, request))?;
+            EgressReply::Question { question, connection, target, asked, request, .. } => {
+                let numbers = (question, connection);
+                self.question(Arc::clone(session), numbers, target, (asked, request))?;
             }
             EgressReply::Withdrawn { question, .. } => {
                 let failure = Some("the program did not wait for the answer".to_owned());
@@ -300,7 +301,7 @@ impl UserRoom {
     fn question(
         &self,
         session: Arc<NetworkSession>,
-        question: u64,
+        (question, connection): (u64, u64),
         target: Target,
         (asked, request): (Asked, Option<WebRequest>),
     ) -> Result<(), NetworkError> {
@@ -317,16 +318,17 @@ impl UserRoom {
                 biased;
                 () = cancel.cancelled() => return,
                 verdict = decide::decide(
-                    &approvals, &session, &target, (asked, request.as_ref()), &running,
+                    &approvals, &session, (connection, &target), (asked, request.as_ref()), &running,
                 ) => verdict,
             };
-            let ConnectionVerdict { answer: verdict, grant } = verdict;
+            let ConnectionVerdict { answer: verdict, grant, approver } = verdict;
             match (&verdict, asked) {
                 (EgressVerdict::Allow { .. }, Asked::Lookup) => {
                     session.connections.answered(question);
                 }
                 (EgressVerdict::Allow { rule, .. }, _) => {
-                    if !session.connections.allow(question, rule) {
+                    let approval = approver.map(|by| (connection, by));
+                    if !session.connections.allow(question, rule, approval) {
                         return;
                     }
                 }

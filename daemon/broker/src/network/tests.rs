@@ -99,10 +99,17 @@ impl PlayedRoom {
     }
 
     async fn ask(&self, question: u64, host: &str, asked: Asked) {
+        self.ask_on(question, question, host, asked).await;
+    }
+
+    /// Asks about a request on a connection of a program.
+    async fn ask_on(&self, connection: u64, question: u64, host: &str, asked: Asked) {
         let port = if asked == Asked::Lookup { 0 } else { 443 };
-        let target = Target { port, ..target(host) };
-        self.say(&EgressReply::Question { session: 7, question, target, asked, request: None })
-            .await;
+        let (target, request) = (Target { port, ..target(host) }, None);
+        let session = 7;
+        let asking =
+            EgressReply::Question { session, question, connection, target, asked, request };
+        self.say(&asking).await;
     }
 
     /// Waits for the answer to a question.
@@ -392,6 +399,48 @@ async fn a_room_that_breaks_the_protocol_is_replaced() {
     room.ask(1, "packages.example", Asked::Connect).await;
     room.closed().await;
     PlayedRoom::next(&mut stage.started).await;
+}
+
+/// An approval that is not remembered holds for further requests on the program's connection to the
+/// same host, and for nothing else.
+#[tokio::test]
+async fn requests_on_one_connection_are_one_approval_request() {
+    let mut stage = stage("ask = true");
+    let mut questions = stage.approver();
+    let room = stage.open().await;
+    room.ask_on(1, 2, "new.example", Asked::Http).await;
+    let asked = question(&mut questions).await;
+    stage.answer(&asked, Decision::Approve, None);
+    assert!(matches!(room.answer(2).await, EgressVerdict::Allow { .. }));
+    for number in [3, 4] {
+        room.ask_on(1, number, "new.example", Asked::Http).await;
+        let EgressVerdict::Allow { rule, .. } = room.answer(number).await else { panic!("denied") };
+        assert_eq!(rule, "approved by handler:person:alice, for this connection");
+    }
+    // Another connection, and another host on the same one, are asked about.
+    for (number, (connection, host)) in (5..).zip([(9, "new.example"), (1, "other.example")]) {
+        room.ask_on(connection, number, host, Asked::Http).await;
+        let asked = question(&mut questions).await;
+        assert_eq!(asked.view.lines[0].text, format!("connect to {host}, port 443"));
+        let deny = Deny { reason: "no".to_owned(), guidance: String::new() };
+        stage.answer(&asked, Decision::Deny(deny), None);
+        assert!(matches!(room.answer(number).await, EgressVerdict::Deny { .. }));
+    }
+    // What was approved before goes on.
+    room.ask_on(1, 7, "new.example", Asked::Http).await;
+    assert!(matches!(room.answer(7).await, EgressVerdict::Allow { .. }));
+    // A new room gives its connections the same numbers: they are asked about.
+    drop(room);
+    let room = PlayedRoom::next(&mut stage.started).await;
+    room.welcome().await;
+    room.hear().await;
+    room.ask_on(1, 2, "third.example", Asked::Http).await;
+    let asked = question(&mut questions).await;
+    stage.answer(&asked, Decision::Approve, None);
+    assert!(matches!(room.answer(2).await, EgressVerdict::Allow { .. }));
+    room.ask_on(1, 3, "new.example", Asked::Http).await;
+    let EgressVerdict::Deny { reason } = room.answer(3).await else { panic!("it was allowed") };
+    assert!(reason.contains("not asked again"), "{reason}");
 }
 
 #[tokio::test]

@@ -46,8 +46,10 @@ async fn a_page_is_decided_about_by_net_fetch_and_comes_in_pieces() {
         let request = WebRequest { method: "GET".to_owned(), path: "/a".to_owned() };
         for (question, host) in [(1, "docs.example"), (2, "other.example")] {
             let (target, request) = (target(host), Some(request.clone()));
-            let asked = Asked::Fetch;
-            room.say(&EgressReply::Question { session: 7, question, target, asked, request }).await;
+            let (session, connection, asked) = (7, question, Asked::Fetch);
+            let asking =
+                EgressReply::Question { session, question, connection, target, asked, request };
+            room.say(&asking).await;
         }
         let (first, second) = (room.hear().await.0, room.hear().await.0);
         let said = format!("{first:?} {second:?}");
