@@ -22,6 +22,10 @@ Reads your own audit log, and asks the running daemon: it sends you the records 
 and an operator those of all calls. Only refusals by Palisade that were recorded are shown; a
 program's own errors are in its output.
 
+Of your own log, the archives in `archive` are read too, and those in the directories that --archives
+names. A daemon does not read its archives: for a call in one, its operator runs this command with the
+log's directory as --dir.
+
 Refusals of a profile that is only observed are marked as such. For a call that became a job, the
 job's refusals are shown once the job has ended.
 
@@ -74,10 +78,11 @@ impl Why {
         } else if found.called {
             print::bytes(text(&call_id, &found, paint::stdout()).as_bytes())?;
         } else {
-            print::note(&format!("there is no call {call_id:?} in the log"));
+            print::note(&format!("there is no call {call_id:?} in the log and its archives"));
             print::note(
                 "hint: a call's id is the `call_id` of its result; see also palisade audit tail",
             );
+            print::note(ARCHIVED);
         }
         Ok(if denials.is_empty() && observed.is_empty() { TOOL } else { 0 })
     }
@@ -93,6 +98,11 @@ impl Why {
         Ok(if trace.attempts.denied.is_empty() { TOOL } else { 0 })
     }
 }
+
+/// The hint for a call that may be in an archive.
+const ARCHIVED: &str = "\
+hint: if it was archived, name its archive's directory: --archives DIR. A daemon reads no archives;
+      root reads those of the service (--dir /var/lib/palisade/audit)";
 
 /// The most paths that are listed of those that exist nowhere.
 const MOST_NOWHERE: usize = 5;

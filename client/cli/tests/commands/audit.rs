@@ -2,7 +2,8 @@
 
 use assert_cmd::Command;
 use palisade_audit::{
-    Call, CallResult, CleanJson, CleanText, Hash, Head, Judgement, Log, Options, Record,
+    Call, CallResult, CleanJson, CleanText, Hash, Head, Judgement, LayerDenial, Log, Options,
+    Record,
 };
 use serde_json::Value;
 use std::{fs, path::Path, process::Output};
@@ -275,4 +276,53 @@ fn archives_are_signed_and_an_altered_one_is_named() {
     assert_eq!(bad.status.code(), Some(1));
     let said = format!("bad: archive {name}: it was altered");
     assert!(stdout(&bad).contains(&said), "{bad:?}");
+}
+
+/// A call whose records are in an archive is explained as one in the log is, wherever the archive is.
+#[test]
+fn a_refusal_in_an_archive_is_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { rotate_at: 4000, ..Options::new("test") };
+    let log = Log::open(directory.path(), options).unwrap();
+    let denial = LayerDenial {
+        layer: CleanText::new("mount"),
+        rule: CleanText::new("read: profile workspace does not include /srv/x"),
+        target: CleanText::new("/srv/x"),
+        remedy: CleanText::new("add \"/srv/x\" to fs.read"),
+        at: CleanText::new(""),
+        opens: CleanText::new("/srv/x could be read"),
+    };
+    drop(log.append(&call("c-refused", "cat /srv/x")).unwrap());
+    let Record::Result(refused) = result("c-refused", "") else { unreachable!() };
+    let refused = CallResult { success: false, denials: vec![denial], ..refused };
+    drop(log.append(&Record::Result(refused)).unwrap());
+    for number in 0..20 {
+        drop(log.append(&call(&format!("c{number:04}"), "echo hello")).unwrap());
+    }
+    drop(log);
+    let why = |arguments: &[&str]| {
+        let mut command = Command::cargo_bin("palisade").unwrap();
+        command.args(["why", "c-refused", "--dir"]).arg(directory.path()).args(arguments);
+        command.output().unwrap()
+    };
+    let in_log = why(&[]);
+    assert_eq!(in_log.status.code(), Some(0), "{in_log:?}");
+    assert!(stdout(&in_log).contains("add \"/srv/x\" to fs.read"), "{in_log:?}");
+    let made = json(&audit(directory.path(), &["archive", "--json"]));
+    assert!(made["archives"].as_array().unwrap().len() > 1, "{made}");
+    let file = made["archives"][0]["file"].as_str().unwrap();
+    assert!(!directory.path().join(file.trim_end_matches(".gz")).exists(), "{made}");
+    let archived = why(&[]);
+    assert_eq!((archived.status.code(), stdout(&archived)), (Some(0), stdout(&in_log)));
+    // Elsewhere it is found where it is named, and the message says how to name it.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let there = elsewhere.path().join("moved");
+    fs::rename(directory.path().join("archive"), &there).unwrap();
+    let missing = why(&[]);
+    assert_eq!((missing.status.code(), stdout(&missing).as_str()), (Some(1), ""));
+    let told = String::from_utf8_lossy(&missing.stderr);
+    assert!(told.contains("no call \"c-refused\" in the log and its archives"), "{told}");
+    assert!(told.contains("--archives DIR"), "{told}");
+    let named = why(&["--archives", there.to_str().unwrap()]);
+    assert_eq!((named.status.code(), stdout(&named)), (Some(0), stdout(&in_log)));
 }

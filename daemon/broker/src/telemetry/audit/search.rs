@@ -115,7 +115,8 @@ fn find(log: &Path, prefix: Option<&CallId>, visible: VisibleCalls) -> Result<St
                 Some(prefix) => format!("there is no call {prefix} of yours in the log"),
                 None => "there is no call of yours in the log".to_owned(),
             },
-            "a call's id is the `call_id` of its result; archives are read with `palisade audit`",
+            "a call's id is the `call_id` of its result; the daemon reads no archives, and root finds \
+             calls in them by `palisade why ID --dir DIR`, with the log's directory",
         )),
         (None, count, _) => Err(WireError::new(
             ErrorCode::InvalidRequest,
