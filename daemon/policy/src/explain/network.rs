@@ -174,7 +174,10 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
                     "TLS ends in the egress room, and of the requests {} are allowed",
                     said.value
                 ),
-                (None, Tunnel::Any) => "anything may be sent there".to_owned(),
+                (None, Tunnel::Any) => {
+                    "any protocol may be spoken there; TLS and requests of HTTP must be for this host"
+                        .to_owned()
+                }
                 (None, Tunnel::Checked | Tunnel::Inspected) => {
                     "only TLS and HTTP to this host may be sent".to_owned()
                 }
@@ -183,6 +186,7 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
         EgressDecision::Ask { .. } => {
             found.decision = Decision::Ask;
             "net.allow does not include it, and net.ask is true".clone_into(&mut found.rule);
+            other_port(profile, target, found);
             found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
         }
         EgressDecision::Deny { .. } => match denied {
@@ -194,6 +198,7 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
             None => {
                 "net.allow does not include it".clone_into(&mut found.rule);
                 found.change = policy.wanted_entry(target).map(|entry| allow(profile, entry));
+                other_port(profile, target, found);
                 if let Some(said) = net.fetch.iter().find(|said| said.value.allows(target)) {
                     found.note = format!(
                         "net.fetch has \"{}\": web_fetch may get pages from it, and programs may \
@@ -203,6 +208,15 @@ fn by_name(profile: &Profile, target: &Target, found: &mut Explanation) {
                 }
             }
         },
+    }
+}
+
+/// Names the line of `net.allow` that has a host, and not this port of it.
+fn other_port(profile: &Profile, target: &Target, found: &mut Explanation) {
+    let mut allowed = profile.settings.net.allow.iter();
+    if let Some(said) = allowed.find(|said| said.value.allows_host(&target.host)) {
+        found.at = said.at.clone();
+        found.note = format!("net.allow has \"{}\", without port {}", said.value, target.port);
     }
 }
 
@@ -391,7 +405,24 @@ mod tests {
             assert_eq!(found.rule, "net.allow \"packages.example\" allows it");
             assert_eq!(found.note, "only TLS and HTTP to this host may be sent");
         }
-        assert_eq!(told(&profile, "git.example:22").note, "anything may be sent there");
+        let found = told(&profile, "git.example:22");
+        assert_eq!((found.decision, line(&found)), (Decision::Allow, Some(8)));
+        assert_eq!(found.rule, "net.allow \"git.example:22\" allows it");
+        let any =
+            "any protocol may be spoken there; TLS and requests of HTTP must be for this host";
+        assert_eq!(found.note, any);
+        // Another port of a host that is named is not, and the line that names the host is told.
+        for (target, note) in [
+            ("git.example:443", "net.allow has \"git.example:22\", without port 443"),
+            ("packages.example:8443", "net.allow has \"packages.example\", without port 8443"),
+        ] {
+            for (profile, decision) in [(&profile, Decision::Deny), (&asking, Decision::Ask)] {
+                let found = told(profile, target);
+                assert_eq!((found.decision, line(&found)), (decision, Some(8)), "{target}");
+                assert_eq!(found.note, note);
+            }
+        }
+        assert_eq!(line(&told(&profile, "other.example:443")), Some(7), "the line of net.mode");
         let found = told(&asking, "paste.example:443");
         assert_eq!((found.decision, line(&found)), (Decision::Deny, Some(9)));
         assert_eq!((found.rule.as_str(), &found.change), ("net.deny has \"paste.example\"", &None));
