@@ -1,13 +1,23 @@
 """A name server and a web server: server.py DIRECTORY. The file `heard` there has a line for each query and
-request. Every name has a public address until a request was answered, and a private one from then on."""
+request. Every name has a public address until a request was answered, and a private one from then on. The
+names of ALIASES have others in between: the last is the address."""
 import os, socket, struct, sys, threading, time
 
+ALIASES = {
+    "inward.test": ["packages.test", "deep.test", "10.1.2.3"],
+    "metadata.test": ["packages.test", "169.254.169.254"],
+    "outward.test": ["middle.test", "deep.test", "11.0.0.2"],
+}
 directory = sys.argv[1]
 heard = open(directory + "/heard", "w", buffering=1)
 answered = threading.Event()
 names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 names.bind(("", 53))
 web = socket.create_server(("", 80))
+
+
+def encoded(name):
+    return b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
 
 
 def serve_names():
@@ -17,12 +27,19 @@ def serve_names():
         while query[at]:
             labels.append(query[at + 1 : at + 1 + query[at]].decode("latin1"))
             at += 1 + query[at]
-        print("name", ".".join(labels).lower(), file=heard)
-        answer = b""
+        name = ".".join(labels).lower()
+        print("name", name, file=heard)
+        answer, records = b"", 0
         if query[at + 1 : at + 3] == b"\0\1":
             address = "10.1.2.3" if answered.is_set() else "11.0.0.2"
-            answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(address)
-        head = query[:2] + struct.pack(">5H", 0x8180, 1, bool(answer), 0, 0)
+            *aliases, address = ALIASES.get(name, [address])
+            owner = b"\xc0\x0c"
+            for alias in map(encoded, aliases):
+                answer += owner + struct.pack(">HHIH", 5, 1, 0, len(alias)) + alias
+                owner, records = alias, records + 1
+            answer += owner + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(address)
+            records += 1
+        head = query[:2] + struct.pack(">5H", 0x8180, 1, records, 0, 0)
         names.sendto(head + query[12 : at + 5] + answer, client)
 
 

@@ -10,7 +10,8 @@ use std::{
 
 /// The network of a daemon that can reach a server with public and private addresses: 11.0.0.2, and
 /// 10.1.2.3 and 10.1.2.4. The server also answers queries for names: with the public address until it has
-/// had a request, and then with 10.1.2.3.
+/// had a request, and then with 10.1.2.3. `inward.test`, `metadata.test` and `outward.test` are aliases of other
+/// names, and the last of these has a private address, that of a metadata service, and the public one.
 #[derive(Debug)]
 pub struct PublicNetwork {
     directory: PathBuf,
