@@ -12,6 +12,7 @@ mod log_export;
 mod metrics;
 mod one_call;
 mod peers;
+mod queries;
 mod reload;
 mod resume;
 mod roles;
