@@ -55,10 +55,16 @@ impl Mode {
     /// Runs `act` with this mode's identity. Sockets and processes that it creates belong to that
     /// user.
     pub fn act<T: Send>(self, act: impl FnOnce() -> T + Send) -> T {
+        self.act_in(&[], act)
+    }
+
+    /// Runs `act` with this mode's identity; an ordinary user's is in these supplementary groups too,
+    /// which only root can arrange.
+    pub fn act_in<T: Send>(self, groups: &[u32], act: impl FnOnce() -> T + Send) -> T {
         if self == Self::System || !rustix::process::geteuid().is_root() {
             return act();
         }
-        act_as(ORDINARY, act)
+        act_as_in(ORDINARY, groups, act)
     }
 
     /// Returns the uid that tools run as.
@@ -71,9 +77,13 @@ impl Mode {
 
 /// Runs `act` with another user's identity, which only root may do.
 pub fn act_as<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {
+    act_as_in(uid, &[], act)
+}
+
+fn act_as_in<T: Send>(uid: u32, groups: &[u32], act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            become_user(uid);
+            become_user(uid, groups);
             act()
         });
         match thread.join() {
@@ -84,12 +94,12 @@ pub fn act_as<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Gives this thread, and what it starts, a user's identity.
-fn become_user(uid: u32) {
+fn become_user(uid: u32, groups: &[u32]) {
     let id = libc::c_long::from(uid);
     // SAFETY: the raw call changes the credentials of this thread only, which is about to do one
-    // thing and end; it reads no memory.
-    let groups = unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) };
-    // SAFETY: as above.
+    // thing and end; it reads the slice, of this length.
+    let groups = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
+    // SAFETY: as above; it reads no memory.
     let gid = unsafe { libc::syscall(libc::SYS_setresgid, id, id, id) };
     // SAFETY: as above.
     let uid = unsafe { libc::syscall(libc::SYS_setresuid, id, id, id) };

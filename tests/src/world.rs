@@ -245,14 +245,20 @@ impl World {
     /// Starts a daemon that listens on sockets.
     #[must_use]
     pub fn daemon(&self) -> Daemon {
-        Daemon::start(self, |_| {})
+        self.daemon_in(&[])
+    }
+
+    /// Starts such a daemon. An ordinary user's is in these supplementary groups.
+    #[must_use]
+    pub fn daemon_in(&self, groups: &[u32]) -> Daemon {
+        Daemon::start(self, groups, |_| {})
     }
 
     /// Starts a daemon with the configuration that [`configure`](Self::configure) wrote. `more`
     /// changes its command.
     #[must_use]
     pub fn configured_daemon(&self, more: impl FnOnce(&mut Command)) -> Daemon {
-        Daemon::start(self, |command| {
+        Daemon::start(self, &[], |command| {
             command.arg("--config").arg(self.configuration());
             more(command);
         })
@@ -305,7 +311,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    fn start(world: &World, more: impl FnOnce(&mut Command)) -> Self {
+    fn start(world: &World, groups: &[u32], more: impl FnOnce(&mut Command)) -> Self {
         let run = world.run();
         world.make_directory(&run);
         let socket = run.join("agent.sock");
@@ -313,7 +319,7 @@ impl Daemon {
         command.arg("--state").arg(world.state()).arg("--profiles").arg(world.profiles());
         command.arg("--socket").arg(&socket).stdin(Stdio::null());
         more(&mut command);
-        let child = world.mode.act(|| command.spawn().expect("start palisaded"));
+        let child = world.mode.act_in(groups, || command.spawn().expect("start palisaded"));
         let operators = run.join("operator.sock");
         let providers = run.join("provider.sock");
         let mut daemon = Self { child, socket, operators, providers };

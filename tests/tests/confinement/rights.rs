@@ -6,7 +6,10 @@ use palisade_protocol::CallResult;
 use palisade_tests::{Daemon, Mode, ORDINARY, Sandbox, World, rooms::until};
 use std::{
     fs,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, chown},
+        net::UnixStream,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -31,15 +34,20 @@ struct Stage {
 impl Stage {
     /// `furnish` makes what is in the workspace.
     fn new(mode: Mode, profile: &str, furnish: impl FnOnce(&Path)) -> Self {
+        Self::in_groups(&[], mode, profile, furnish)
+    }
+
+    /// The user, and who starts a daemon of the user's own, is in these supplementary groups.
+    fn in_groups(groups: &[u32], mode: Mode, profile: &str, furnish: impl FnOnce(&Path)) -> Self {
         let world = World::new(mode);
         let at = world.workspace();
         give(&at, ORDINARY, ORDINARY);
         give(&at.join("probe"), ORDINARY, ORDINARY);
         file(&at.join(".env"), "hidden\n", ORDINARY, 0o600);
         furnish(&at);
-        let daemon = world.daemon();
+        let daemon = world.daemon_in(groups);
         fs::set_permissions(&daemon.socket, fs::Permissions::from_mode(0o666)).unwrap();
-        let stream = daemon.connect(Mode::User);
+        let stream = Mode::User.act_in(groups, || UnixStream::connect(&daemon.socket).unwrap());
         let sandbox = Sandbox::over(stream, None, Open::new(&at).profile(profile)).unwrap();
         let mut approve = world.command("palisade");
         approve.args(["approve", "--policy", "approve", "--operator-socket"]);
@@ -462,5 +470,93 @@ for name in ['made', 'sub/deep/made']: open(name, 'w').write('new')";
             }
         }
         assert_eq!(group("kept").gid(), OTHER, "{mode_of:?}");
+    }
+}
+
+/// A supplementary group of the session's user.
+const SHARED: u32 = 4444;
+
+/// Makes files, each of which says its name. The modes give rights to the group alone, or take them
+/// from the group alone.
+fn shared(at: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for owner in [OTHER, ROOT] {
+        for (of_dir, of_file) in
+            [(0o755, 0o640), (0o750, 0o644), (0o750, 0o640), (0o755, 0o604), (0o705, 0o644)]
+        {
+            for marked in [false, true] {
+                let name = format!("{owner}.{of_dir:o}.{of_file:o}.{marked}");
+                let dir = at.join(&name);
+                fs::create_dir(&dir).unwrap();
+                file(&dir.join("f"), &format!("{name}\n"), owner, of_file);
+                if marked {
+                    file(&dir.join(".env"), "hidden\n", owner, 0o644);
+                }
+                for path in [dir.join("f"), dir.clone()] {
+                    give(&path, owner, SHARED);
+                }
+                // Changing the owner has taken no bits away; the umask may have.
+                mode(&dir.join("f"), of_file);
+                mode(&dir, of_dir);
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Returns the names of the files that the user may read on the host, as a member of these groups.
+fn readable(at: &Path, names: &[String], groups: &[u32]) -> Vec<String> {
+    let reads = |name: &&String| fs::read(at.join(name).join("f")).is_ok();
+    Mode::User.act_in(groups, || names.iter().filter(reads).cloned().collect())
+}
+
+/// A system daemon's sessions are in none of the user's supplementary groups; in a user namespace
+/// they can not be dropped. SECURITY.md says both.
+#[test]
+fn supplementary_groups_give_a_session_what_the_documents_say() {
+    if !is_root() {
+        return;
+    }
+    // What only reads takes the reading route; a program may change anything, so it is a transaction.
+    for (mode_of, first) in
+        Mode::every().into_iter().flat_map(|mode| ["true", "python3 -c pass"].map(|f| (mode, f)))
+    {
+        let mut names = Vec::new();
+        let stage = Stage::in_groups(&[SHARED], mode_of, "workspace", |at| names = shared(at));
+        let files: Vec<_> = names.iter().map(|name| format!("{name}/f")).collect();
+        let cat = format!("cat {}", files.join(" "));
+        let line = format!("{first}; {cat}; echo ready; cat; {cat}; true");
+        let groups: &[u32] = if mode_of == Mode::User { &[SHARED] } else { &[] };
+        let host = || readable(&stage.at, &names, groups);
+        // The control: the group does make a difference on the host, in both directions.
+        let [with, without] = [&[SHARED][..], &[]].map(|g| readable(&stage.at, &names, g));
+        assert!(with.iter().any(|name| !without.contains(name)), "{with:?}");
+        assert!(without.iter().any(|name| !with.contains(name)), "{without:?}");
+        let before = host();
+        let result = stage.meanwhile(&line, || {
+            for (place, name) in names.iter().enumerate() {
+                let dir = stage.at.join(name);
+                match place % 4 {
+                    0 => give(&dir.join("f"), OTHER, OTHER),
+                    1 => mode(&dir.join("f"), 0o640),
+                    _ => {}
+                }
+            }
+        });
+        let after = host();
+        assert_ne!(before, after, "{mode_of:?}");
+        assert_eq!(result.exit_code, Some(0), "{mode_of:?} {first}: {result:?}");
+        let said: Vec<_> = result.stdout.lines().map(str::to_owned).collect();
+        let cut = said.iter().position(|line| line == "ready").expect("both halves");
+        assert_eq!(said[..cut], before, "{mode_of:?} {first}: before");
+        // What is closed is closed to the call. What is opened may stay closed until it ends.
+        let during = &said[cut + 1..];
+        assert!(during.iter().all(|name| after.contains(name)), "{mode_of:?} {first}: {during:?}");
+        let kept = before.iter().filter(|name| after.contains(name));
+        for name in kept {
+            assert!(during.contains(name), "{mode_of:?} {first}: {name}: {during:?}");
+        }
+        assert!(before.iter().any(|name| !after.contains(name)), "{mode_of:?}: none was closed");
     }
 }
