@@ -72,6 +72,7 @@ pub(crate) fn rlimits(limits: &[Rlimit]) -> Result<Vec<HeldLimit>, StepFailure> 
             Resource::Core => (R::Core, "core"),
             Resource::LockedMemory => (R::Memlock, "locked_memory"),
             Resource::MessageQueues => (R::Msgqueue, "message_queues"),
+            Resource::PendingSignals => (R::Sigpending, "pending_signals"),
         };
         // A hard limit below the profile's value stays: raising it takes a privilege that a cell
         // must not need.

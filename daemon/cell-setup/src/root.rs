@@ -485,9 +485,10 @@ fn add_device(dev: &OwnedFd, name: &str) -> io::Result<()> {
     mounts::attach(node.as_fd(), dev.as_fd(), Path::new(name))
 }
 
-/// Makes a file system of terminals. Every mount of this kind has terminals of its own.
+/// Makes a file system of terminals. Every mount of this kind has terminals of its own, and a bound of
+/// its own: all sessions and containers share what the host has of them, 3072 by default.
 pub(crate) fn terminals() -> Result<OwnedFd, StepFailure> {
-    let options = [("ptmxmode", "0666".into()), ("mode", "0620".into())];
+    let options = [("ptmxmode", "0666".into()), ("mode", "0620".into()), ("max", "32".into())];
     mounts::new("devpts", &options, NO_SUID | NO_EXEC).map_err(StepFailure::kernel("own /dev/pts"))
 }
 

@@ -194,6 +194,8 @@ pub enum Resource {
     LockedMemory,
     /// `RLIMIT_MSGQUEUE`.
     MessageQueues,
+    /// `RLIMIT_SIGPENDING`: POSIX timers and queued signals, counted for all processes of the user.
+    PendingSignals,
 }
 
 /// The restriction of TCP by Landlock.

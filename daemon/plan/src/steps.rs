@@ -344,6 +344,8 @@ fn rlimits(limits: &Limits, facts: &Facts) -> Vec<Rlimit> {
         Rlimit { resource: Resource::OpenFiles, value: limits.open_files },
         Rlimit { resource: Resource::LockedMemory, value: 64 * 1024 },
         Rlimit { resource: Resource::MessageQueues, value: 64 * 1024 },
+        // A part of what the user has: programs outside, whose limit is higher, still get theirs.
+        Rlimit { resource: Resource::PendingSignals, value: 4096 },
     ];
     if !facts.cgroup.has("memory") {
         rlimits.push(Rlimit { resource: Resource::Memory, value: limits.memory_bytes });

@@ -1,6 +1,7 @@
 //! The reach of a session and its programs, by each layer and by all of them.
 
 mod attributes;
+mod bombs;
 mod commands;
 mod egress_bodies;
 mod egress_breaks;

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// A session that is soon full.
-const PROFILE: &str = r#"
+pub(crate) const PROFILE: &str = r#"
 version = 1
 description = "for tests of limits"
 # What is made does not count as the session's memory, and is seen at once.
@@ -252,10 +252,8 @@ fn files_of_the_workspace_are_not_taken_for_memory() {
     }
 }
 
-/// Version 1 of cgroups counts the buffers of TCP sockets by themselves; version 2 with the rest.
-/// The cgroups of sessions that have a limit of this many bytes, as the host has them.
-fn limited_to(sandbox: &Sandbox, file: &str, limit: u64) -> Vec<PathBuf> {
-    let broker = sandbox.daemon.as_ref().unwrap().id();
+/// Returns the cgroups of a daemon's sessions that have a limit of this many bytes, as the host has them.
+pub(crate) fn limited_to(broker: u32, file: &str, limit: u64) -> Vec<PathBuf> {
     rooms::cgroups(Rooms::of(broker).inner.pid)
         .into_iter()
         .flat_map(|cgroup| fs::read_dir(cgroup).unwrap().flatten())
@@ -266,12 +264,13 @@ fn limited_to(sandbox: &Sandbox, file: &str, limit: u64) -> Vec<PathBuf> {
         .collect()
 }
 
-fn number_in(file: &Path) -> Option<u64> {
+pub(crate) fn number_in(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 #[test]
 fn buffers_of_sockets_are_bounded_too() {
+    // Version 1 of cgroups counts the buffers of TCP sockets by themselves; version 2 with the rest.
     // The limit of cgroup v1 for sockets, and of v2 for all memory; what was used at most of it, and
     // the range of that. The kernel lets what is under way pass; without a limit each of the bombs
     // took more than 190 MiB.
@@ -290,10 +289,11 @@ fn buffers_of_sockets_are_bounded_too() {
         if by_cgroup(&sandbox, "memory") {
             let is_v1 = hierarchy("memory").unwrap().join(V1.0).exists();
             let (limit, most) = if is_v1 { V1 } else { V2 };
-            let counted: Vec<_> = limited_to(&sandbox, limit, 96 * MIB)
-                .iter()
-                .map(|session| number_in(&session.join(most)))
-                .collect();
+            let counted: Vec<_> =
+                limited_to(sandbox.daemon.as_ref().unwrap().id(), limit, 96 * MIB)
+                    .iter()
+                    .map(|session| number_in(&session.join(most)))
+                    .collect();
             let [Some(used)] = counted[..] else { panic!("{mode:?}: {bomb}: {counted:?}") };
             // On v2 programs count too, and they take less than this.
             let least = if is_v1 { 4 * MIB } else { 48 * MIB };

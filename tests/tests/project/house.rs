@@ -141,7 +141,7 @@ const SEES: [(&str, &[&str]); 24] = [
 /// broker.
 const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3385),
-    ("daemon/cell-setup/", 4520),
+    ("daemon/cell-setup/", 4521),
     ("daemon/workspace/", 650),
     ("daemon/plan/", 4395),
     ("daemon/channel/", 400),
