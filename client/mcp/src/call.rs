@@ -2,15 +2,17 @@
 //! when the client cancels it or leaves.
 
 use crate::{
+    activity::{self, Activity},
     catalog::ToolOrigin,
     elicit,
     render::{self, Circumstances, RenderedResult},
+    served_call::{Remainder, ServedCall},
     server::Shared,
     sessions::{Continuity, StartedCall},
     tickets::{CallKey, PendingCall},
     tool_name,
 };
-use palisade_client::{CallResult, Claim, Error, ErrorCode, Event, Running, WAITING_FOR_APPROVAL};
+use palisade_client::{CallResult, Claim, Error, ErrorCode};
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolResult, ProgressNotificationParam, ProgressToken},
@@ -33,15 +35,6 @@ pub(crate) enum FinishedCall {
     Daemon { outcome: Box<Result<CallResult, Error>>, around: Circumstances },
     /// A call of another server's: its result, or why there is none.
     Server(Result<Value, String>),
-}
-
-/// The activity of a call that has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Activity {
-    /// It runs, or waits for its turn.
-    Running,
-    /// An approver was asked and has not answered yet.
-    WaitingForApproval,
 }
 
 /// A call to be made.
@@ -73,26 +66,41 @@ pub(crate) fn start(shared: &Arc<Shared>, call: NewCall) -> PendingCall {
                 let asked = Map::from_iter([("arguments".to_owned(), Value::Object(arguments))]);
                 // The session's own profile decides about it first.
                 let name = tool_name::of_tool(&server, &tool);
+                let peer = caller.peer.clone();
                 let finished = perform(&shared, &name, asked, caller, &told).await;
-                match permitted(&finished) {
-                    Some(arguments) => {
-                        FinishedCall::Server(shared.servers.call(&server, &tool, arguments).await)
-                    }
-                    None => finished,
-                }
+                let Some(PermittedCall { call, arguments }) = permitted(&finished) else {
+                    return finished;
+                };
+                let pointed = told.subscribe();
+                let remainder = Remainder::Kept { call, pages: Arc::clone(&shared.pages) };
+                let served = ServedCall { told, remainder };
+                // The server's own profile may ask too.
+                FinishedCall::Server(tokio::select! {
+                    outcome = shared.servers.call(&server, &tool, arguments, served) => outcome,
+                    never = point(&shared, &name, &peer, pointed) => match never {},
+                })
             }
         }
     });
     PendingCall { key, task, activity }
 }
 
-/// Returns the arguments with which a call of another server's tool is allowed; an approver may have
-/// changed them. `None` if it is not allowed.
-fn permitted(finished: &FinishedCall) -> Option<Map<String, Value>> {
+/// A call of another server's tool that is allowed.
+#[derive(Debug)]
+struct PermittedCall {
+    /// The id of the daemon's call that decided about it.
+    call: String,
+    /// Its arguments; an approver may have changed them.
+    arguments: Map<String, Value>,
+}
+
+/// Returns the call of another server's tool that is allowed; `None` if it is not.
+fn permitted(finished: &FinishedCall) -> Option<PermittedCall> {
     let FinishedCall::Daemon { outcome, .. } = finished else { return None };
     let result = outcome.as_ref().as_ref().ok().filter(|result| result.success)?;
     let data: Value = serde_json::from_str(result.data.as_ref()?.as_str()).ok()?;
-    data.get("arguments")?.as_object().cloned()
+    let arguments = data.get("arguments")?.as_object().cloned()?;
+    Some(PermittedCall { call: result.call_id.as_str().to_owned(), arguments })
 }
 
 async fn perform(
@@ -111,25 +119,12 @@ async fn perform(
             }
         };
     let outcome = tokio::select! {
-        outcome = follow(running, told) => outcome,
+        outcome = activity::follow(running, told) => outcome,
         never = point(shared, tool, &caller.peer, told.subscribe()) => match never {},
     };
     let is_given_up = shared.sessions.give_up(&session, &outcome).await;
     around = Circumstances { continuity, is_given_up };
     FinishedCall::Daemon { outcome: Box::new(outcome), around }
-}
-
-/// Waits for the end of a call, and tells what it is doing meanwhile.
-async fn follow(mut running: Running, told: &watch::Sender<Activity>) -> Result<CallResult, Error> {
-    while let Some(event) = running.next().await {
-        if let Event::Progress { message, .. } = event {
-            told.send_replace(match message.as_str() {
-                WAITING_FOR_APPROVAL => Activity::WaitingForApproval,
-                _ => Activity::Running,
-            });
-        }
-    }
-    running.result().await
 }
 
 /// Shows the person who uses the client where a call can be approved, each time it waits for that.
@@ -250,19 +245,4 @@ fn rendered_server(outcome: Result<Value, String>) -> CallToolResult {
             .map_err(|error| format!("the server's answer is not the result of a tool: {error}"))
     });
     parsed.unwrap_or_else(|why| render::own_failure(ErrorCode::ProviderFailed, &why, ""))
-}
-
-/// Explains an error to a model.
-pub(crate) fn explain(error: &Error) -> String {
-    if let Some(wire) = error.wire() {
-        let hint = if wire.hint.is_empty() { "" } else { "\nWhat to do: " };
-        return format!("Error ({}): {}{hint}{}", wire.code.name(), wire.message, wire.hint);
-    }
-    if let Error::Disconnected(why) = error {
-        return format!(
-            "Error: the connection to the sandbox ended during the call ({why}). Whether the call \
-             ran is unknown: look before you repeat it. The next call opens a new session."
-        );
-    }
-    format!("Error: {error}")
 }

@@ -1,7 +1,7 @@
 //! Approval in the agent's own client, by elicitation: the client shows an approval request to the
 //! person who uses it. The daemon decides which requests it may answer; a client may accept by itself.
 
-use crate::call::explain;
+use crate::explain::explain;
 use palisade_client::{Answer, OperatorEvent, Question, Registration, Review, Session, model_text};
 use rmcp::{
     RoleServer,

@@ -2,10 +2,12 @@
 //! host; with `wrap`, a relay to a server that runs confined. Runs as the user whose agent starts it,
 //! without privilege of its own; `palisade mcp` starts it too.
 
+mod activity;
 mod call;
 mod catalog;
 mod claims;
 mod elicit;
+mod explain;
 mod http;
 mod lines;
 mod listen;
@@ -13,6 +15,7 @@ mod pages;
 mod program;
 mod render;
 mod serve;
+mod served_call;
 mod server;
 mod servers;
 mod sessions;

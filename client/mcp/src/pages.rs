@@ -8,6 +8,11 @@ use std::{
 /// The maximum size of all kept outputs together, in bytes. The oldest are dropped first.
 const MAX_KEPT: usize = 16 << 20;
 
+/// Says how to read what a result leaves out of a text, from this byte on.
+pub(crate) fn reads_on(call: &str, offset: usize) -> String {
+    format!("read_output with call_id \"{call}\" and offset {offset} reads on")
+}
+
 /// A part of an output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TextPage {

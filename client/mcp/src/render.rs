@@ -4,9 +4,7 @@
 mod facts;
 
 use crate::{
-    call::{Activity, explain},
-    sessions::Continuity,
-    tickets::CallKey,
+    activity::Activity, explain::explain, pages::reads_on, sessions::Continuity, tickets::CallKey,
 };
 use palisade_client::{
     CallResult, Error, ErrorCode, WireError,
@@ -44,9 +42,7 @@ pub(crate) fn render(result: &CallResult, around: Circumstances, most: usize) ->
     let file = MediaFile::of(result);
     let output = file.as_ref().map_or_else(|| result.output.clone(), |file| file.text(result));
     let id = result.call_id.as_str();
-    let cut = head_and_tail(&output, room, |first| {
-        format!("read_output with call_id \"{id}\" and offset {first} reads on")
-    });
+    let cut = head_and_tail(&output, room, |first| reads_on(id, first));
     if let (0, Some(stored)) = (cut.omitted, &result.spool) {
         environment.push(format!("[read_output with call_id \"{stored}\" reads all of it]"));
     }

@@ -2,6 +2,7 @@
 //! and their tools and calls.
 
 use crate::{
+    served_call::ServedCall,
     tool_name,
     wrap::{InnerServer, WrapError, printable},
 };
@@ -146,9 +147,10 @@ impl Servers {
         server: &str,
         tool: &str,
         arguments: Map<String, Value>,
+        served: ServedCall,
     ) -> Result<Value, String> {
         match self.servers.get(server) {
-            Some(server) => server.call(tool, arguments).await,
+            Some(server) => server.call(tool, arguments, served).await,
             None => Err(format!("there is no MCP server {server}")),
         }
     }

@@ -1,7 +1,7 @@
 //! Calls that were answered with a ticket because they take long: they run on, and the same call
 //! with the ticket gets their result.
 
-use crate::call::{Activity, FinishedCall};
+use crate::{activity::Activity, call::FinishedCall};
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},

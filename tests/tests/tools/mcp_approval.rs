@@ -9,7 +9,7 @@ use serde_json::json;
 use std::{
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
 };
 use tokio::runtime::Runtime;
 
@@ -67,10 +67,16 @@ impl Stage {
 
     /// Starts a server that offers the tools of the other one beside its own.
     fn offer(&self, profile: &str) -> Mcp {
+        self.offer_under("writable", profile, &[])
+    }
+
+    /// Starts a server that offers the tools of another one, which has a profile of its own and
+    /// may take ten seconds for an answer.
+    fn offer_under(&self, inner: &str, profile: &str, more: &[&str]) -> Mcp {
         let file = self.world.workspace().with_file_name("mcp.toml");
         let table = format!(
             "[mcp.servers.hostile]\ncommand = \"python3\"\nargs = [\"server.py\"]\nworkspace = \
-             {:?}\nprofile = \"writable\"\n",
+             {:?}\nprofile = {inner:?}\ntimeout = 10\n",
             self.world.workspace()
         );
         fs::write(&file, table).unwrap();
@@ -78,7 +84,8 @@ impl Stage {
         let (socket, workspace) = (&self.daemon.socket, self.world.workspace());
         let words = ["--servers", file.to_str().unwrap(), "--profile", profile, "--socket"];
         let paths = [socket.to_str().unwrap(), "--workspace", workspace.to_str().unwrap()];
-        let mut mcp = Mcp::start(&self.world, &words.into_iter().chain(paths).collect::<Vec<_>>());
+        let words = words.into_iter().chain(paths).chain(more.iter().copied());
+        let mut mcp = Mcp::start(&self.world, &words.collect::<Vec<_>>());
         mcp.initialize("2025-11-25");
         mcp
     }
@@ -97,7 +104,7 @@ struct Approver {
 }
 
 impl Approver {
-    fn new(stage: &Stage, decide: fn(&Question) -> Answer) -> Self {
+    fn new(stage: &Stage, mut decide: impl FnMut(&Question) -> Answer + Send + 'static) -> Self {
         let runtime = Runtime::new().unwrap();
         let connect = || std::os::unix::net::UnixStream::connect(&stage.daemon.operators).unwrap();
         let stream = stage.world.mode.act(connect);
@@ -244,5 +251,39 @@ fn rules_of_the_agents_profile_name_the_tools_of_servers() {
         assert_eq!(run(&mut mcp, "mcp_hostile_run", code), "changed", "{mode:?}");
         mcp.end();
         assert!(!stage.path("made").exists(), "{mode:?}: what was approved is what ran");
+    }
+}
+
+/// The profile of a server asks by itself. The agent hears that its call waits for that, and with which
+/// argument to ask again; and the server does not pay for the time that the approver takes.
+#[test]
+fn a_call_that_waits_for_approval_inside_a_server_has_a_ticket_that_says_so() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let (allow, allowed) = mpsc::channel::<()>();
+        let _approver = Approver::new(&stage, move |_| {
+            allowed.recv().unwrap();
+            Answer::approve()
+        });
+        // The first answer comes after more time than the server may take.
+        let mut mcp = stage.offer_under("asked", "writable", &["--wait", "12s"]);
+        let code = "open('made', 'a').write('x')";
+        let mut answer = mcp.call("mcp_hostile_run", json!({ "code": code }));
+        let said = text(&answer);
+        let facts = answer["structuredContent"].clone();
+        assert_eq!(facts["waits_for"], "approval", "{mode:?}: {answer}");
+        assert!(said.contains("mcp_hostile_run has not finished"), "{said}");
+        assert!(said.contains("it is waiting for approval. "), "{said}");
+        let ticket = facts["ticket"].as_str().unwrap().to_owned();
+        assert!(said.contains(&format!("\"palisade_ticket\": \"{ticket}\"")), "{said}");
+        assert!(!stage.path("made").exists(), "{mode:?}: nobody has approved it yet");
+        allow.send(()).unwrap();
+        while let Some(ticket) = answer["structuredContent"]["ticket"].as_str() {
+            let again = json!({"code": code, "palisade_ticket": ticket});
+            answer = mcp.call("mcp_hostile_run", again);
+        }
+        assert_eq!(answer["isError"], false, "{mode:?}: {answer}");
+        assert_eq!(fs::read_to_string(stage.path("made")).unwrap(), "x", "{mode:?}: once");
+        mcp.end();
     }
 }

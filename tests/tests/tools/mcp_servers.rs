@@ -79,6 +79,26 @@ fn run(mcp: &mut Mcp, server: &str, code: &str) -> String {
     text(&mcp.call(&format!("mcp_{server}_run"), json!({"code": code})))
 }
 
+/// Reads a text that was cut by pages, as the line in it says.
+fn the_rest(mcp: &mut Mcp, cut: &str) -> String {
+    let (head, told) = cut.split_once("\n[... ").unwrap();
+    let (_, told) = told.split_once("; read_output with call_id \"").expect(told);
+    let (call, told) = told.split_once("\" and offset ").unwrap();
+    let mut offset: usize = told.split_once(" reads on ...]").unwrap().0.parse().unwrap();
+    assert_eq!(offset, head.len(), "{told}");
+    let mut whole = head.to_owned();
+    loop {
+        let page = mcp.call("read_output", json!({"call_id": call, "offset": offset}));
+        let facts = &page["structuredContent"];
+        whole.push_str(facts["output"].as_str().unwrap_or_else(|| panic!("{page}")));
+        let number = |name: &str| usize::try_from(facts[name].as_u64().unwrap()).unwrap();
+        offset = number("end");
+        if offset == number("total") {
+            return whole;
+        }
+    }
+}
+
 #[test]
 fn servers_are_offered_beside_the_tools_and_stay_in_their_sandboxes() {
     for mode in Mode::all() {
@@ -108,6 +128,7 @@ fn servers_are_offered_beside_the_tools_and_stay_in_their_sandboxes() {
         }
         let large = text(&mcp.call("mcp_plain_large", json!({})));
         assert!(large.len() < 31_000 && large.contains("left out"), "{}", large.len());
+        assert_eq!(the_rest(&mut mcp, &large), "a line\n".repeat(100_000), "{mode:?}");
         // A writable workspace is committed after the call, and the other tools see it.
         assert_eq!(run(&mut mcp, "hostile", "open('made', 'w').write('x')"), "None", "{mode:?}");
         assert_eq!(text(&mcp.call("bash", json!({"command": "cat made"}))), "x\n[exit 0]");

@@ -1,7 +1,10 @@
 //! The agent's side: its requests in order, and the answers to it.
 
 use super::message::{MAX_MESSAGE, RpcError, RpcMessage};
-use crate::lines::{InputLine, LineReader};
+use crate::{
+    lines::{InputLine, LineReader},
+    served_call::ServedCall,
+};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,6 +28,8 @@ pub(super) struct AgentRequest {
     pub(super) params: Map<String, Value>,
     /// Cancelled when the agent wants no answer any more.
     pub(super) cancelled: CancellationToken,
+    /// The call of a client for which it is made.
+    pub(super) served: ServedCall,
 }
 
 /// The answer to a request.
@@ -138,7 +143,8 @@ impl AgentReader {
                 if self.recent.len() > REMEMBERED {
                     self.recent.pop_front();
                 }
-                let request = AgentRequest { id, method, params, cancelled };
+                let served = ServedCall::none();
+                let request = AgentRequest { id, method, params, cancelled, served };
                 if let Err(mpsc::error::TrySendError::Full(request)) = self.queue.try_send(request)
                 {
                     let message = format!(

@@ -2,7 +2,7 @@
 //! approval of exactly this list accepts it.
 
 use super::{input::explain_result, life::ServerLife, tool_list::ToolList};
-use crate::call::explain;
+use crate::explain::explain;
 use palisade_client::{ApprovalOutcome, CallResult, Error, arguments::ServerTools};
 use tokio::task::JoinSet;
 
@@ -67,6 +67,11 @@ impl ToolsApproval {
     pub(super) async fn wait(&mut self) -> Option<ToolList> {
         let answer = self.asked.as_mut()?.1.join_next().await?;
         self.finish(answer.unwrap_or_else(|error| ToolsAnswer::Unanswered(error.to_string())))
+    }
+
+    /// Returns `true` if an approver was asked and has not answered yet.
+    pub(super) const fn is_under_way(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// Returns the list that was approved since it was asked about.

@@ -11,7 +11,7 @@ use super::{
     relay::{Relay, RelayOptions},
     state_directory,
 };
-use crate::servers::ServerTable;
+use crate::{served_call::ServedCall, servers::ServerTable};
 use palisade_options::{Connection, ServerName, SessionTerms};
 use serde_json::{Map, Value, json};
 use std::{
@@ -109,7 +109,7 @@ impl InnerServer {
     /// Returns the tools of the server that are accepted and offered.
     pub(crate) async fn tools(&self) -> Result<Vec<Value>, String> {
         self.introduce().await?;
-        let mut list = self.request("tools/list", Map::new()).await?;
+        let mut list = self.request("tools/list", Map::new(), ServedCall::none()).await?;
         let Some(Value::Array(mut tools)) = list.get_mut("tools").map(Value::take) else {
             return Err("its list of tools is not a list".to_owned());
         };
@@ -122,6 +122,7 @@ impl InnerServer {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
+        served: ServedCall,
     ) -> Result<Value, String> {
         if !self.offers(Some(tool)) {
             return Err(format!("{tool} is not among the tools that are offered"));
@@ -131,7 +132,7 @@ impl InnerServer {
             ("name".to_owned(), json!(tool)),
             ("arguments".to_owned(), Value::Object(arguments)),
         ]);
-        self.request("tools/call", params).await
+        self.request("tools/call", params, served).await
     }
 
     /// Ends the server, and waits until its processes are gone.
@@ -158,18 +159,24 @@ impl InnerServer {
                 ("protocolVersion".to_owned(), json!("2025-11-25")),
                 ("clientInfo".to_owned(), client),
             ]);
-            self.request("initialize", params).await?;
+            self.request("initialize", params, ServedCall::none()).await?;
             *is_introduced = true;
         }
         Ok(())
     }
 
-    async fn request(&self, method: &str, params: Map<String, Value>) -> Result<Value, String> {
+    async fn request(
+        &self,
+        method: &str,
+        params: Map<String, Value>,
+        served: ServedCall,
+    ) -> Result<Value, String> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let answer = self.agent.expect(id);
         let cancelled = CancellationToken::new();
         let waiting = WaitingRequest { agent: &self.agent, id, cancelled: cancelled.clone() };
-        let request = AgentRequest { id: json!(id), method: method.to_owned(), params, cancelled };
+        let (id, method) = (json!(id), method.to_owned());
+        let request = AgentRequest { id, method, params, cancelled, served };
         let queue = {
             let relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner);
             relay.as_ref().map(|(queue, _)| queue.clone())

@@ -2,10 +2,16 @@
 //! judged, approved where that is asked for, and in the audit log.
 
 use super::output::{ServerEvent, ended_because};
-use crate::call::explain;
+use crate::{
+    activity::{self, Activity},
+    explain::explain,
+};
 use palisade_client::{CallResult, ErrorCode, Session, arguments::JobInput, limits::MAX_CHUNK};
 use std::time::Duration;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
 
 /// The time that a server which reads no more input has to end by itself.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -20,6 +26,8 @@ pub(super) struct Outgoing {
     pub(super) line: String,
     /// The reason that approvers and the audit log are told.
     pub(super) reason: String,
+    /// Hears whether the line waits for approval.
+    pub(super) told: watch::Sender<Activity>,
 }
 
 /// Writes lines to the server, each whole and one after another.
@@ -29,14 +37,15 @@ pub(super) async fn write(
     mut outgoing: mpsc::Receiver<Outgoing>,
     events: mpsc::Sender<ServerEvent>,
 ) {
-    while let Some(Outgoing { request, tool, line, reason }) = outgoing.recv().await {
+    while let Some(Outgoing { request, tool, line, reason, told }) = outgoing.recv().await {
         let tool = tool.as_deref().unwrap_or("job_input");
         let mut rest = line.as_str();
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.floor_char_boundary(MAX_CHUNK));
             let is_first = rest.len() == line.len();
             let input = JobInput { job, data: piece.to_owned(), ..JobInput::default() };
-            let event = match session.call(tool, input).reason(reason.clone()).await {
+            let call = session.call(tool, input).reason(reason.clone());
+            let event = match activity::make(call, &told).await {
                 Ok(result) if result.success => {
                     rest = later;
                     continue;

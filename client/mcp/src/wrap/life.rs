@@ -6,13 +6,13 @@ mod commit;
 pub(super) use commit::CommitOutcome;
 
 use super::{
-    agent::AgentWriter,
+    agent::{AgentRequest, AgentWriter},
     input::{self, Outgoing, explain_result},
     message::{RpcError, RpcMessage, progress_message},
     output::{OutputReader, STDERR, ServerEvent},
     tool_list::{ToolList, ToolListError},
 };
-use crate::{call::explain, tool_name};
+use crate::{activity::Activity, explain::explain, tool_name};
 use palisade_client::{Call, Error, JobStatus, Open, Route, Session, arguments::ServerTools};
 use palisade_options::{Connection, connect};
 use serde_json::{Map, Value, json};
@@ -21,11 +21,10 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, sleep_until, timeout_at},
 };
-use tokio_util::sync::CancellationToken;
 
 /// Starts the server with its standard error in a file: a job has one stream of output, and that is
 /// for messages.
@@ -50,6 +49,13 @@ pub(super) struct ServerSetup {
     pub(super) environment: BTreeMap<String, String>,
     /// The time that a request may take.
     pub(super) timeout: Duration,
+}
+
+/// The request of an agent that a request to the server is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Requester<'a> {
+    pub(super) agent: &'a AgentWriter,
+    pub(super) request: &'a AgentRequest,
 }
 
 /// The reason there is no server.
@@ -214,7 +220,7 @@ impl ServerLife {
         method: &'static str,
         params: Map<String, Value>,
     ) -> Result<Value, LifeError> {
-        let answer = self.request(method, params, method, None, &CancellationToken::new()).await;
+        let answer = self.request(method, params, method, None).await;
         answer.map_err(|error| self.no_answer(method, &error))
     }
 
@@ -223,16 +229,27 @@ impl ServerLife {
     }
 
     /// Sends a request and waits for its answer. Its progress is told to the agent, if the request has
-    /// a progress token.
+    /// a progress token. The time that approvers take is not the server's.
     pub(super) async fn request(
         &mut self,
         method: &str,
         params: Map<String, Value>,
         what: &str,
-        agent: Option<&AgentWriter>,
-        cancelled: &CancellationToken,
+        requester: Option<Requester<'_>>,
     ) -> Result<Value, RequestError> {
-        let deadline = Instant::now() + self.timeout;
+        let mut deadline = Instant::now() + self.timeout;
+        let told = match requester {
+            Some(Requester { request, .. }) => request.served.told.clone(),
+            None => watch::Sender::new(Activity::Running),
+        };
+        let mut activity = told.subscribe();
+        let cancelled = async {
+            match requester {
+                Some(Requester { request, .. }) => request.cancelled.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(cancelled);
         self.requests += 1;
         let number = self.requests;
         let token = params.get("_meta").and_then(|meta| meta.get("progressToken")).cloned();
@@ -244,16 +261,21 @@ impl ServerLife {
         let line =
             RpcMessage::Request { id: id.clone(), method: method.to_owned(), params }.to_line();
         let reason = self.reason(what);
-        self.send(Outgoing { request: Some(number), tool, line, reason }, deadline).await?;
+        self.send(Outgoing { request: Some(number), tool, line, reason, told }, deadline).await?;
         loop {
+            let is_waiting = *activity.borrow() == Activity::WaitingForApproval;
             let event = tokio::select! {
                 biased;
-                () = cancelled.cancelled() => {
+                () = &mut cancelled => {
                     let params = Map::from_iter([("requestId".to_owned(), id)]);
                     self.send(self.notification("notifications/cancelled", params), deadline).await?;
                     return Err(RequestError::Cancelled);
                 }
-                () = sleep_until(deadline) => return Err(RequestError::TimedOut),
+                () = sleep_until(deadline), if !is_waiting => return Err(RequestError::TimedOut),
+                Ok(()) = activity.changed() => {
+                    deadline = Instant::now() + self.timeout;
+                    continue;
+                }
                 event = self.events.recv() => event,
             };
             match event {
@@ -261,7 +283,7 @@ impl ServerLife {
                     return outcome.map_err(RequestError::Answered);
                 }
                 Some(ServerEvent::Progress(progress)) => {
-                    if let (Some(agent), Some(token)) = (agent, &token)
+                    if let (Some(Requester { agent, .. }), Some(token)) = (requester, &token)
                         && let Some(message) = progress_message(&progress, token)
                     {
                         agent.send(&message).await;
@@ -311,7 +333,8 @@ impl ServerLife {
 
     fn notification(&self, method: &str, params: Map<String, Value>) -> Outgoing {
         let line = RpcMessage::Notification { method: method.to_owned(), params }.to_line();
-        Outgoing { request: None, tool: None, line, reason: self.reason(method) }
+        let (reason, told) = (self.reason(method), watch::Sender::new(Activity::Running));
+        Outgoing { request: None, tool: None, line, reason, told }
     }
 
     async fn send(&mut self, outgoing: Outgoing, deadline: Instant) -> Result<(), RequestError> {

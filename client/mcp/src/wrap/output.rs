@@ -6,14 +6,14 @@ use super::{
     input::{Outgoing, explain_result},
     message::{RpcError, RpcMessage, printable},
 };
-use crate::call::explain;
+use crate::{activity::Activity, explain::explain};
 use palisade_client::{ErrorCode, JobStatus, Session};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The file inside the session that holds the server's standard error.
 pub(super) const STDERR: &str = "/tmp/palisade-mcp-server.stderr";
@@ -135,7 +135,8 @@ impl OutputReader {
         };
         let line = RpcMessage::Response { id, outcome }.to_line();
         let reason = format!("MCP server {}: the answer to its request", self.name);
-        let answer = Outgoing { tool: None, request: None, line, reason };
+        let told = watch::Sender::new(Activity::Running);
+        let answer = Outgoing { tool: None, request: None, line, reason, told };
         // If the writer is gone, the server is being ended.
         self.writer.send(answer).await.unwrap_or_default();
     }

@@ -6,7 +6,7 @@ use super::{
     agent::{AgentRequest, AgentWriter},
     approval::ToolsApproval,
     backoff::Backoff,
-    life::{CommitOutcome, LifeError, RequestError, ServerSetup},
+    life::{CommitOutcome, LifeError, RequestError, Requester, ServerSetup},
     message::{RpcError, printable},
     output::ended_because,
     pin::{Comparison, PinFile},
@@ -14,6 +14,7 @@ use super::{
     started::StartedServer,
     tool_list::ToolList,
 };
+use crate::activity::Activity;
 use serde_json::{Map, Value, json};
 use std::{
     io::{self, IsTerminal as _},
@@ -23,7 +24,6 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
-use tokio_util::sync::CancellationToken;
 
 /// The choices of the user who starts the relay.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Relay {
 #[derive(Debug, Clone, Copy)]
 enum Patience<'a> {
     None,
-    UntilCancelled(&'a CancellationToken),
+    UntilCancelled(&'a AgentRequest),
 }
 
 /// The answer to a request; `None` if the agent wants none.
@@ -199,7 +199,7 @@ impl Relay {
     /// changed.
     async fn call(&mut self, request: &AgentRequest) -> RelayedAnswer {
         let name = request.params.get("name").and_then(Value::as_str).unwrap_or_default();
-        if let Err(error) = self.prepare(&request.cancelled).await {
+        if let Err(error) = self.prepare(request).await {
             return Some(Ok(failure(&error.message)));
         }
         let Some(server) = &mut self.server else { return Some(Err(self.gone())) };
@@ -218,16 +218,15 @@ impl Relay {
         add_progress_token(&mut params, &request.params);
         let what = format!("tools/call {name}");
         let agent = Arc::clone(&self.agent);
-        let answered = server
-            .life
-            .request("tools/call", params, &what, Some(&agent), &request.cancelled)
-            .await;
+        let requester = Requester { agent: &agent, request };
+        let answered = server.life.request("tools/call", params, &what, Some(requester)).await;
+        let (most, served) = (self.options.max_output, &request.served);
         let answer = match answered {
-            Ok(result) => Ok(bound_result(result, self.options.max_output)),
+            Ok(result) => Ok(bound_result(result, most, &served.remainder)),
             Err(RequestError::Answered(error)) => Err(error),
             Err(error) => return self.fail(error, &what).await.map(|why| Ok(failure(&why))),
         };
-        match server.life.commit(&what).await {
+        match server.life.commit(&what, &served.told).await {
             CommitOutcome::Nothing => {
                 self.backoff.succeeded();
                 Some(answer)
@@ -252,7 +251,7 @@ impl Relay {
 
     /// Passes another request on.
     async fn pass(&mut self, request: &AgentRequest, parts: &[&str]) -> RelayedAnswer {
-        if let Err(error) = self.prepare(&request.cancelled).await {
+        if let Err(error) = self.prepare(request).await {
             return Some(Err(error));
         }
         let Some(server) = &mut self.server else { return Some(Err(self.gone())) };
@@ -260,8 +259,8 @@ impl Relay {
         params.remove("_meta");
         add_progress_token(&mut params, &request.params);
         let (method, agent) = (&request.method, Arc::clone(&self.agent));
-        let answered =
-            server.life.request(method, params, method, Some(&agent), &request.cancelled).await;
+        let requester = Requester { agent: &agent, request };
+        let answered = server.life.request(method, params, method, Some(requester)).await;
         match answered {
             Ok(answer) => Some(bound_answer(answer, parts)),
             Err(RequestError::Answered(error)) => Some(Err(error)),
@@ -298,10 +297,10 @@ impl Relay {
     }
 
     /// Makes sure that a server runs, and that its tools are accepted.
-    async fn prepare(&mut self, cancelled: &CancellationToken) -> Result<(), RpcError> {
+    async fn prepare(&mut self, request: &AgentRequest) -> Result<(), RpcError> {
         self.ready().await?;
         self.refresh().await?;
-        self.refusal(Patience::UntilCancelled(cancelled))
+        self.refusal(Patience::UntilCancelled(request))
             .await
             .map_or(Ok(()), |why| Err(RpcError::of_server(why)))
     }
@@ -369,16 +368,20 @@ impl Relay {
         if let Some(accepted) = self.pin.read().map_err(|error| error.to_string())? {
             self.approval.ask(&server.life, &server.list, &accepted, &changes);
         }
-        let Patience::UntilCancelled(cancelled) = patience else { return Ok(changes) };
+        let Patience::UntilCancelled(request) = patience else { return Ok(changes) };
+        if self.approval.is_under_way() {
+            request.served.told.send_replace(Activity::WaitingForApproval);
+        }
         let approved = tokio::select! {
             biased;
-            () = cancelled.cancelled() => None,
+            () = request.cancelled.cancelled() => None,
             why = server.life.idle() => {
                 self.lose(&why).await;
                 return Err(format!("MCP server {} failed: {why}", self.setup.name));
             }
             approved = self.approval.wait() => approved,
         };
+        request.served.told.send_replace(Activity::Running);
         self.accept(approved)?;
         // It may have changed its tools again.
         self.refresh().await.map_err(|error| error.message)?;

@@ -2,10 +2,12 @@
 
 use super::ServerLife;
 use crate::{
-    call::explain,
+    activity::{self, Activity},
+    explain::explain,
     wrap::{input::explain_result, message::printable},
 };
 use palisade_client::{CallResult, ChangeSet, JobStatus, Route};
+use tokio::sync::watch;
 
 /// The maximum number of changed paths that a note names.
 const MAX_NOTED: usize = 20;
@@ -21,13 +23,15 @@ pub(crate) enum CommitOutcome {
 }
 
 impl ServerLife {
-    /// Commits what the server has changed so far, if it can change anything.
-    pub(crate) async fn commit(&self, what: &str) -> CommitOutcome {
+    /// Commits what the server has changed so far, if it can change anything. Tells whether that waits
+    /// for approval.
+    pub(crate) async fn commit(&self, what: &str, told: &watch::Sender<Activity>) -> CommitOutcome {
         if self.route != Some(Route::Transaction) {
             return CommitOutcome::Nothing;
         }
         let reason = format!("MCP server {}: {what}", self.name);
-        let refused = match self.session.job_commit(self.job).or_end().reason(reason).await {
+        let commit = self.session.job_commit(self.job).or_end().reason(reason);
+        let refused = match activity::make(commit, told).await {
             Ok(result) if result.success => return self.committed(&result),
             Ok(result) => explain_result(&result),
             Err(error) => return CommitOutcome::Refused(explain(&error)),
