@@ -2,6 +2,7 @@
 
 mod background;
 mod builder;
+mod codex_patches;
 mod credentials;
 mod development;
 mod edits;
