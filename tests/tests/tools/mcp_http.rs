@@ -227,6 +227,57 @@ fn a_client_that_ends_its_session_ends_everything_in_it_and_nothing_else() {
     }
 }
 
+/// A client that breaks its connection off gives up a call only where the protocol has no sessions, in
+/// which it could ask for the answer again.
+#[test]
+fn a_client_that_disconnects_ends_its_call_only_where_the_protocol_has_no_sessions() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let server = Server::on_loopback(&world);
+        let address = server.address.clone().unwrap();
+        let begin = |headers: &str, message: &Value| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            let body = message.to_string();
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                 Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{headers}\r\n",
+                body.len()
+            );
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+            stream
+        };
+        let [kept, given_up] = [processes::mark(), processes::mark()];
+        let tree = |mark: &str, rest: &str| {
+            let outliving = format!("(setsid bash -c 'exec -a {mark} sleep 600' &)");
+            format!("trap '' TERM; {outliving}; {rest}")
+        };
+        let headers = server.initialize(&bearer());
+        let waits = "until [ -e go ]; do sleep 0.1; done; echo x >> finished";
+        let with_session = begin(&headers, &bash(&tree(&kept, waits)));
+        let mut message = bash(&tree(&given_up, &format!("exec -a {given_up} sleep 600")));
+        message["params"]["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let era =
+            "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: bash\r\n";
+        let without = begin(&format!("{}{era}", bearer()), &message);
+        until("the one call is under way", || !processes::marked(&kept).is_empty());
+        until("the other call is under way", || processes::marked(&given_up).len() >= 2);
+        drop((with_session, without));
+        until("the other call has ended", || processes::marked(&given_up).is_empty());
+        // The one goes on to its end, once.
+        assert!(!processes::marked(&kept).is_empty(), "{mode:?}");
+        let [go, finished] = ["go", "finished"].map(|name| world.workspace().join(name));
+        assert!(!finished.exists(), "{mode:?}");
+        fs::write(&go, "").unwrap();
+        until("the one call has ended", || processes::marked(&kept).is_empty());
+        assert_eq!(fs::read_to_string(&finished).unwrap(), "x\n", "{mode:?}");
+        server.end();
+    }
+}
+
 #[test]
 fn a_socket_is_for_its_user_and_ends_with_the_server() {
     for mode in Mode::all() {
