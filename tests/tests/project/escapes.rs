@@ -1,5 +1,6 @@
 //! `ESCAPES.md` names tests that exist, and accounts for every case.
 
+use palisade_plan::Layer;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -32,14 +33,23 @@ fn tests() -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The rows of the page: case, and what its test cell says.
-fn rows() -> Vec<(u32, String, String)> {
+/// A row of the page.
+struct Row {
+    case: u32,
+    tests: String,
+    layers: String,
+    note: String,
+}
+
+fn rows() -> Vec<Row> {
     let page = include_str!("../../ESCAPES.md");
     page.lines()
         .filter_map(|line| {
             let cells: Vec<_> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
             let case = cells.first()?.parse().ok()?;
-            Some((case, (*cells.get(2)?).to_owned(), (*cells.get(3)?).to_owned()))
+            let [_, _, tests, layers, note] = cells[..] else { panic!("{case}: {cells:?}") };
+            let [tests, layers, note] = [tests, layers, note].map(str::to_owned);
+            Some(Row { case, tests, layers, note })
         })
         .collect()
 }
@@ -47,7 +57,7 @@ fn rows() -> Vec<(u32, String, String)> {
 #[test]
 fn every_test_named_on_the_page_exists() {
     let tests = tests();
-    for (case, named, _) in rows() {
+    for Row { case, tests: named, .. } in rows() {
         for name in
             named.split(',').map(|name| name.trim().trim_matches('`')).filter(|n| !n.is_empty())
         {
@@ -59,25 +69,40 @@ fn every_test_named_on_the_page_exists() {
     }
 }
 
+/// The processes that refuse what no layer stops.
+const PROCESSES: [&str; 4] = ["broker", "launcher", "cell", "egress"];
+
+#[test]
+fn what_stops_an_attack_is_a_layer_or_a_process() {
+    let known: BTreeSet<_> = Layer::ALL.iter().map(|layer| layer.name()).chain(PROCESSES).collect();
+    let rows = rows();
+    for Row { case, layers, .. } in &rows {
+        let names = || layers.split(", ");
+        assert!(layers == "-" || names().all(|name| known.contains(name)), "{case}: {layers}");
+        assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count(), "{case}: {layers}");
+    }
+    assert!(rows.iter().filter(|row| row.layers != "-").count() >= 70);
+}
+
 #[test]
 fn every_case_is_there_once_with_a_test_or_a_reason() {
     let rows = rows();
-    let numbers: BTreeSet<u32> = rows.iter().map(|(number, _, _)| *number).collect();
+    let numbers: BTreeSet<u32> = rows.iter().map(|row| row.case).collect();
     assert_eq!(numbers.len(), rows.len(), "a number is used twice");
     let readme = include_str!("../../../README.md");
     let counted = format!("maps {} attacks", rows.len());
     assert!(readme.contains(&counted), "the README does not say: {counted}");
     let wanted: Vec<u32> = (1..=126).chain([133, 134]).chain(139..=142).collect();
     for case in wanted {
-        let found: Vec<_> = rows.iter().filter(|(number, _, _)| *number == case).collect();
-        let [(_, test, note)] = found.as_slice() else {
+        let found: Vec<_> = rows.iter().filter(|row| row.case == case).collect();
+        let [Row { tests, note, .. }] = found.as_slice() else {
             panic!("case {case}: {} rows", found.len())
         };
         assert!(
-            !test.is_empty() || !note.is_empty(),
+            !tests.is_empty() || !note.is_empty(),
             "case {case} has neither a test nor a reason"
         );
     }
-    let covered = rows.iter().filter(|(case, test, _)| *case <= 120 && !test.is_empty()).count();
+    let covered = rows.iter().filter(|row| row.case <= 120 && !row.tests.is_empty()).count();
     assert!(covered >= 90, "{covered} of the first 120 cases have a test");
 }
