@@ -8,7 +8,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import pty
 import resource
 import select
 import signal
@@ -74,7 +73,7 @@ def inotify(count):
 
 
 def terminals(count):
-    held.append(pty.openpty())
+    held.append(os.openpty())
 
 
 def events(count):
