@@ -114,6 +114,7 @@ fn everybody_is_told_between_the_first_and_the_second_approval() {
                 assert!(card.contains(by), "{mode:?}: {card}");
                 screen.shows("; 1 more approval is needed");
                 assert!(office.path().exists(), "{mode:?}: one approval does not suffice");
+                screen.shows(PROMPT);
                 screen.keys(&["y"]);
                 let over = screen.shows(&format!("{} approved", &id[..20]));
                 assert!(!over.contains("more approvals are needed"), "{mode:?}: {over}");
@@ -142,7 +143,7 @@ fn one_user_who_answers_twice_is_one_approver() {
             assert_eq!(status, Some(0), "{mode:?}: {stderr}");
             assert_eq!(told, format!("approved {id}; 1 more approval is needed\n"), "{mode:?}");
             let (status, told, stderr) = office.run(&["answer", &id, "approve"]);
-            assert_eq!((status, told.as_str()), (Some(125), ""), "{mode:?}");
+            assert_eq!((status == Some(0), told.as_str()), (false, ""), "{mode:?}: {status:?}");
             assert!(stderr.contains("this approver has already answered"), "{mode:?}: {stderr}");
             assert_eq!(half_approved(&office).0, id, "{mode:?}: it still waits");
             assert!(office.path().exists(), "{mode:?}");

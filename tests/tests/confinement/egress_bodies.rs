@@ -142,7 +142,8 @@ fn try_bodies(hosts: &NamedHosts, server: &ByteServer, how: &str, name: &str) {
             let headers = format!("Transfer-Encoding: chunked\r\n{trailer}");
             let tried = speak(&format!("{}{last}", request("/ok", &headers, &body)));
             assert!(!tried.timed_out, "{mode:?} {how}: {what}: {tried:?}");
-            for heard in server.heard() {
+            // A connection whose request was refused before its first byte has none.
+            for heard in server.heard().into_iter().filter(|heard| !heard.is_empty()) {
                 let shown = format!("{mode:?} {how}: {what}: {heard}\n{}", tried.stdout);
                 let is_judged = ["POST /ok HTTP/1.1\r\n", "POST /last HTTP/1.1\r\n"];
                 assert!(is_judged.iter().any(|line| heard.starts_with(line)), "{shown}");

@@ -239,7 +239,9 @@ fn a_scrape_tells_what_happened() {
         documented.sort();
         told.sort();
         assert_eq!(told, documented);
-        // A configuration is refused, so that this is in the scrape too.
+        // Output is stored and a configuration is refused, so that these are in the scrape too.
+        assert!(sandbox.bash("seq 200000").success);
+        until("its output is counted", || watched.scrape().contains("\npalisade_kept_bytes{"));
         watched.world.configure("nonsense = 1\n");
         watched.daemon.signal(rustix::process::Signal::HUP);
         let refused = "\npalisade_reloads_total{result=\"refused\"} 1\n";

@@ -260,11 +260,13 @@ fn rules_of_the_agents_profile_name_the_tools_of_servers() {
 fn a_call_that_waits_for_approval_inside_a_server_has_a_ticket_that_says_so() {
     for mode in Mode::all() {
         let stage = Stage::new(mode);
-        let (allow, allowed) = mpsc::channel::<()>();
-        let _approver = Approver::new(&stage, move |_| {
-            allowed.recv().unwrap();
-            Answer::approve()
+        let (sender, allowed) = mpsc::channel::<()>();
+        let _approver = Approver::new(&stage, move |_| match allowed.recv() {
+            Ok(()) => Answer::approve(),
+            Err(_) => Answer::deny("the test has failed"),
         });
+        // Dropped before the approver, who waits for it.
+        let allow = sender;
         // The first answer comes after more time than the server may take.
         let mut mcp = stage.offer_under("asked", "writable", &["--wait", "12s"]);
         let code = "open('made', 'a').write('x')";
