@@ -5,11 +5,11 @@ use crate::{
     listen::{Listener, Stream},
     server::{Server, Shared},
 };
-use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    header::{AUTHORIZATION, HOST, HeaderValue, WWW_AUTHENTICATE},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, WWW_AUTHENTICATE},
     server::conn::http1,
     service::service_fn,
 };
@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
+use serde_json::{Value, json};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
@@ -31,6 +32,9 @@ const IDLE: Duration = Duration::from_secs(60 * 60);
 
 /// The origins of pages that may be clients.
 const ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+
+/// The first version of the protocol in which each request stands alone.
+const WITHOUT_SESSIONS: &str = "2026-07-28";
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -79,6 +83,9 @@ async fn converse(stream: Stream, service: Service, token: Option<Arc<str>>) {
             if is_local {
                 request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
             }
+            if is_initialize_without_sessions(&request) {
+                return Ok(unknown_method(request.into_body()).await);
+            }
             let is_end = request.method() == Method::DELETE;
             let mut answer = service.handle(request).await;
             // The end of a session is over when it is answered, and some clients take only this for it.
@@ -94,6 +101,28 @@ async fn converse(stream: Stream, service: Service, token: Option<Arc<str>>) {
         .serve_connection(TokioIo::new(stream), answer);
     // A client that breaks off has ended its own calls.
     drop(served.await);
+}
+
+/// Returns `true` for the method `initialize` in the version of the protocol that has no sessions, and
+/// so no such method. The library takes it for one of an earlier version.
+fn is_initialize_without_sessions<B>(request: &Request<B>) -> bool {
+    let is = |name: &str, wanted: &str| {
+        request.headers().get(name).is_some_and(|value| value.as_bytes() == wanted.as_bytes())
+    };
+    is("mcp-method", "initialize") && is("mcp-protocol-version", WITHOUT_SESSIONS)
+}
+
+/// Answers a request whose method there is not, under its id.
+async fn unknown_method(body: Incoming) -> Answer {
+    let body = Limited::new(body, palisade_client::limits::MAX_FRAME).collect().await;
+    let request = body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+    let id = request.and_then(|mut request: Value| Some(request.get_mut("id")?.take()));
+    let error = json!({"code": -32601, "message": "there is no method initialize in this version"});
+    let text = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+    let mut answer = Response::new(Full::new(text.into()).boxed());
+    *answer.status_mut() = StatusCode::NOT_FOUND;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
 }
 
 /// Returns `true` if a request shows the token, or if there is none.

@@ -279,6 +279,27 @@ fn a_client_that_disconnects_ends_its_call_only_where_the_protocol_has_no_sessio
 }
 
 #[test]
+fn the_version_without_sessions_has_no_initialize() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let server = Server::start(&world, &["--listen", "./mcp.sock"]);
+        let client = json!({"name": "test", "version": "1"});
+        let message = request(
+            "initialize",
+            json!({"protocolVersion": "2026-07-28", "capabilities": {}, "clientInfo": client}),
+        );
+        let version = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: initialize\r\n";
+        let answer = server.post(version, &message);
+        assert_eq!(answer.status, 404, "{mode:?}: {answer:?}");
+        let told = answer.message();
+        assert_eq!((&told["id"], &told["error"]["code"]), (&message["id"], &json!(-32601)));
+        // The control: an earlier version has it.
+        server.initialize("");
+        server.end();
+    }
+}
+
+#[test]
 fn a_socket_is_for_its_user_and_ends_with_the_server() {
     for mode in Mode::all() {
         let world = World::new(mode);
