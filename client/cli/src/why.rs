@@ -22,9 +22,9 @@ Reads your own audit log, and asks the running daemon: it sends you the records 
 and an operator those of all calls. Only refusals by Palisade that were recorded are shown; a
 program's own errors are in its output.
 
-Of your own log, the archives in `archive` are read too, and those in the directories that --archives
-names. A daemon does not read its archives: for a call in one, its operator runs this command with the
-log's directory as --dir.
+Of your own log, the archives in `archive` are read too, and those in the directories that
+--archives names. A daemon does not read its archives: for a call in one, its operator runs this
+command with the log's directory as --dir.
 
 Refusals of a profile that is only observed are marked as such. For a call that became a job, the
 job's refusals are shown once the job has ended.

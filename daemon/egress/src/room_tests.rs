@@ -35,7 +35,7 @@ async fn a_connection_whose_approval_ended_is_cut_off_and_no_other() {
     let rule = allowed_only(Tunnel::Any);
     let mut world = World::new(Conditions { rule, ..Conditions::default() }).await;
     let outside = Outside::new().await;
-    let mut ends = Vec::new();
+    let (mut ends, mut questions) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let mut client = world.to_proxy().await;
         let request = format!("CONNECT allowed.test:{} HTTP/1.1\r\n\r\n", outside.port);
@@ -48,12 +48,18 @@ async fn a_connection_whose_approval_ended_is_cut_off_and_no_other() {
         server.write_all(b"pong").await.unwrap();
         read_until(&mut client, b"pong").await;
         ends.push((client, server));
+        questions.push(loop {
+            if let EgressReply::Question { question, .. } = world.reply().await {
+                break question;
+            }
+        });
     }
-    world.broker.send(&EgressRequest::Cut { session: SESSION, question: 0 }, &[]).unwrap();
+    let first = questions[0];
+    world.broker.send(&EgressRequest::Cut { session: SESSION, question: first }, &[]).unwrap();
     let Some(EgressReply::Ended { question, result, .. }) = world.until_ended().await.pop() else {
         panic!()
     };
-    assert_eq!((question, result.sent, result.received), (0, 4, 4));
+    assert_eq!((question, result.sent, result.received), (first, 4, 4));
     let why = "the approval of the connection has expired or was revoked";
     assert_eq!(result.failure.as_deref(), Some(why));
     let (mut client, mut server) = ends.remove(0);
@@ -62,7 +68,7 @@ async fn a_connection_whose_approval_ended_is_cut_off_and_no_other() {
     drop(soon(client.read_to_end(&mut rest)).await);
     assert_eq!(rest, b"");
     // One that has ended, and one that never was: the room goes on.
-    for question in [0, 99] {
+    for question in [first, 99] {
         world.broker.send(&EgressRequest::Cut { session: SESSION, question }, &[]).unwrap();
     }
     let (client, server) = &mut ends[0];
