@@ -14,7 +14,6 @@ pub(crate) mod error;
 pub(crate) mod fair;
 pub(crate) mod identity;
 pub(crate) mod live;
-pub(crate) mod local_socket;
 pub(crate) mod media;
 pub(crate) mod outbox;
 pub(crate) mod outcome;

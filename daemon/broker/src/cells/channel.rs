@@ -1,7 +1,7 @@
 //! A stream to one process of a cell: typed messages in frames, with file descriptors beside them.
 //! Runs in the broker.
 
-use crate::{base::local_socket::LocalSocket, cells::records::CallWatch};
+use crate::cells::records::CallWatch;
 use palisade_plan::codec::{self, CodecError, HEADER};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -11,6 +11,10 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{BorrowedFd, OwnedFd},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
+    net::UnixStream,
 };
 
 /// The buffer that stays allocated for a channel that waits for its next call.
@@ -23,7 +27,7 @@ const RECEIVED: usize = 3;
 /// A stream to one process of a cell.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    stream: LocalSocket,
+    stream: UnixStream,
     buffer: Vec<u8>,
     /// Frames on their way, and how much of them the socket has taken.
     outgoing: Vec<u8>,
@@ -58,7 +62,9 @@ impl Channel {
 
     /// Makes a channel over an existing socket.
     pub(crate) fn over(socket: OwnedFd) -> io::Result<Self> {
-        let stream = LocalSocket::new(socket)?;
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
+        let stream = UnixStream::from_std(socket)?;
         let (buffer, outgoing) = (Vec::new(), Vec::new());
         Ok(Self { stream, buffer, outgoing, sent: 0, audit_session: None, reserved: None })
     }
@@ -117,7 +123,7 @@ impl Channel {
                 }
             }
             self.buffer.reserve((wanted - self.buffer.len()).max(IDLE_BUFFER));
-            if self.stream.read(&mut self.buffer).await.map_err(closed)? == 0 {
+            if self.stream.read_buf(&mut self.buffer).await.map_err(closed)? == 0 {
                 return Err(ChannelError::Closed);
             }
         }
@@ -195,12 +201,12 @@ fn closed(error: io::Error) -> ChannelError {
 
 /// Sends the first bytes together with descriptors; returns how many bytes were sent.
 pub(crate) async fn send_with(
-    stream: &LocalSocket,
+    stream: &UnixStream,
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<usize> {
     stream
-        .send_by(|| {
+        .async_io(Interest::WRITABLE, || {
             let mut space =
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(codec::MAX_DESCRIPTORS))];
             let mut control = SendAncillaryBuffer::new(&mut space);
@@ -217,13 +223,13 @@ pub(crate) async fn send_with(
 
 /// Receives bytes and the descriptors that come with them. The kernel closes more than `most`.
 pub(crate) async fn receive_with(
-    stream: &LocalSocket,
+    stream: &UnixStream,
     bytes: &mut [u8],
     came: &mut Vec<OwnedFd>,
     most: usize,
 ) -> io::Result<usize> {
     stream
-        .receive_by(|| {
+        .async_io(Interest::READABLE, || {
             let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(most))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let flags = RecvFlags::CMSG_CLOEXEC;

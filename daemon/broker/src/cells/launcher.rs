@@ -1,11 +1,8 @@
 //! The broker's side of the launcher socket: one datagram per message, replies routed by session.
 
-use crate::{
-    base::local_socket::LocalSocket,
-    cells::{
-        channel::{receive_with, send_with},
-        records::Records,
-    },
+use crate::cells::{
+    channel::{receive_with, send_with},
+    records::Records,
 };
 use palisade_plan::{
     BUILD_ID, Facts,
@@ -24,7 +21,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{io::Interest, net::UnixStream, sync::mpsc, time::timeout};
 
 /// The time limit for a launcher to inspect the host and answer the greeting.
 const GREETING: Duration = Duration::from_secs(30);
@@ -35,7 +32,7 @@ const MAX_REPLY: usize = 32 * 1024;
 /// A connection to a launcher.
 #[derive(Debug)]
 pub(crate) struct Launcher {
-    socket: LocalSocket,
+    socket: UnixStream,
     facts: Facts,
     records: Arc<Records>,
     routes: Mutex<HashMap<SessionNumber, mpsc::UnboundedSender<Reply>>>,
@@ -84,7 +81,10 @@ pub enum LauncherError {
 impl Launcher {
     /// Greets a launcher, then starts the task that routes its replies to sessions.
     pub(crate) async fn greet(socket: OwnedFd) -> Result<Arc<Self>, LauncherError> {
-        let socket = LocalSocket::new(socket)?;
+        // Tokio has no type for sequenced packets; a stream reports readiness in the same way.
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
+        let socket = UnixStream::from_std(socket)?;
         // A send error is returned only after the read below: a launcher that has already ended may
         // have sent its reason before.
         let greeted = send(&socket, &Request::Hello { build_id: BUILD_ID.to_owned() }, &[]).await;
@@ -214,7 +214,7 @@ impl Launcher {
 }
 
 async fn send(
-    socket: &LocalSocket,
+    socket: &UnixStream,
     request: &Request,
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(), LauncherError> {
@@ -233,7 +233,7 @@ async fn send(
 
 /// Receives the answer to the greeting, and the descriptor that may come with it.
 async fn receive_first(
-    socket: &LocalSocket,
+    socket: &UnixStream,
     came: &mut Vec<OwnedFd>,
 ) -> Result<Reply, LauncherError> {
     let mut buffer = vec![0_u8; MAX_REPLY];
@@ -244,10 +244,10 @@ async fn receive_first(
     Ok(codec::decode(buffer.get(..length).unwrap_or_default())?)
 }
 
-async fn receive(socket: &LocalSocket) -> Result<Reply, LauncherError> {
+async fn receive(socket: &UnixStream) -> Result<Reply, LauncherError> {
     let mut buffer = vec![0_u8; MAX_REPLY];
     let length = socket
-        .receive_by(|| {
+        .async_io(Interest::READABLE, || {
             let (_, length) = recv(socket, buffer.as_mut_slice(), RecvFlags::TRUNC)?;
             Ok(length)
         })

@@ -4,7 +4,6 @@
 use crate::{
     base::{
         census::{CONNECTIONS_OF_USER, CountedKind, TURNED_AWAY_OF_USER},
-        local_socket::{LocalSocket, WritingHalf},
         outbox::{ClientOutbox, Outbox},
         peer::{ConnectionNumber, Peer},
         quotas::SOON,
@@ -21,7 +20,7 @@ use crate::{
     tools::provider::Provider,
 };
 use palisade_protocol::{ErrorCode, Reply, RequestId, ServerMessage, WireError, wire::Dialect};
-use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     net::UnixStream,
     sync::mpsc,
@@ -71,15 +70,7 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) {
     let who = PeerIdentity::of(&stream, peer);
-    let socket = stream.into_std().map(OwnedFd::from).and_then(LocalSocket::new);
-    let socket = match socket {
-        Ok(socket) => Arc::new(socket),
-        Err(error) => {
-            tracing::error!(%error, "a client's connection can not be served");
-            return;
-        }
-    };
-    let write = WritingHalf::of(Arc::clone(&socket));
+    let (read, write) = stream.into_split();
     let admitted = server.live().roles.admit(role, &who);
     let enrolled =
         server.host.census.enroll(CountedKind::Connection, peer.uid, CONNECTIONS_OF_USER);
@@ -96,7 +87,7 @@ pub(crate) async fn serve(
     // in.
     let deadline = Instant::now() + if enrolled.is_ok() { GREETING } else { LAST_WORDS };
     let opened = tokio::select! {
-        opened = timeout_at(deadline, Reader::new(socket, server.host.census.large(peer.uid))) => opened.unwrap_or_else(|_| Err(silent())),
+        opened = timeout_at(deadline, Reader::new(read, server.host.census.large(peer.uid))) => opened.unwrap_or_else(|_| Err(silent())),
         () = shutdown.cancelled() => return,
     };
     let (outbox, queue) = mpsc::channel(match role {
@@ -159,7 +150,7 @@ fn shutting_down() -> WireError {
 }
 
 /// Returns `true` if the other end has closed the connection, not only its sending half.
-fn peer_closed(stream: &LocalSocket) -> bool {
+fn peer_closed(stream: &UnixStream) -> bool {
     let mut watched = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut watched, Some(&now)).is_ok_and(|ready| ready > 0)
@@ -212,7 +203,7 @@ impl Connection {
     /// Finishes the calls of a client that has stopped sending: it still gets their results.
     async fn finish_remaining_calls(&mut self, reader: &Reader) {
         self.work.flights.no_more_input();
-        while !self.work.calls.is_empty() && !peer_closed(reader.stream()) {
+        while !self.work.calls.is_empty() && !peer_closed(reader.stream().as_ref()) {
             tokio::select! {
                 Some(done) = self.work.calls.join_next_with_id() => self.finish_call(done).await,
                 () = sleep(LOOK) => {}

@@ -1,10 +1,7 @@
 //! Frames and lines on a client's socket, in both codecs. Sizes are checked before anything is
 //! allocated. Runs in the broker.
 
-use crate::base::{
-    local_socket::{LocalSocket, WritingHalf},
-    outbox::QueuedMessage,
-};
+use crate::base::outbox::QueuedMessage;
 use palisade_protocol::{
     Envelope, ErrorCode, Reply, RequestId, ServerMessage, WireError, codec, json,
     limits::MAX_FRAME,
@@ -12,6 +9,8 @@ use palisade_protocol::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::unix::{OwnedReadHalf, OwnedWriteHalf},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
@@ -39,7 +38,7 @@ pub(crate) enum IncomingMessage {
 /// The reading half of a client's connection.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    stream: Arc<LocalSocket>,
+    stream: OwnedReadHalf,
     buffer: Vec<u8>,
     /// The number of bytes of the buffer that were searched for the end of a line.
     searched: usize,
@@ -55,11 +54,11 @@ impl Reader {
     /// Waits for the first byte, which shows the dialect; `None` if the client closed without
     /// sending one.
     pub(crate) async fn new(
-        stream: Arc<LocalSocket>,
+        mut stream: OwnedReadHalf,
         large: Arc<Semaphore>,
     ) -> Result<Option<Self>, WireError> {
         let mut buffer = Vec::with_capacity(IDLE);
-        if stream.read(&mut buffer).await.map_err(broken)? == 0 {
+        if stream.read_buf(&mut buffer).await.map_err(broken)? == 0 {
             return Ok(None);
         }
         let dialect = wire::sniff(buffer.first().copied().unwrap_or_default())?;
@@ -71,7 +70,7 @@ impl Reader {
         self.dialect
     }
 
-    pub(crate) fn stream(&self) -> &LocalSocket {
+    pub(crate) const fn stream(&self) -> &OwnedReadHalf {
         &self.stream
     }
 
@@ -113,7 +112,7 @@ impl Reader {
             self.place = Some(place.map_err(|_| stalled())?);
         }
         self.buffer.reserve(wanted.clamp(IDLE, PIECE));
-        self.stream.read(&mut self.buffer).await.map_err(broken)
+        self.stream.read_buf(&mut self.buffer).await.map_err(broken)
     }
 
     /// Returns an error if the stream ended inside a message.
@@ -197,7 +196,7 @@ fn stalled() -> WireError {
 
 /// Writes the messages of the queue until it is closed.
 pub(crate) async fn write(
-    stream: WritingHalf,
+    mut stream: OwnedWriteHalf,
     dialect: Dialect,
     mut queue: mpsc::Receiver<QueuedMessage>,
 ) {

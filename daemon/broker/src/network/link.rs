@@ -4,10 +4,7 @@ use super::{
     error::NetworkError,
     source::{RoomConnection, RoomSource},
 };
-use crate::{
-    base::local_socket::LocalSocket,
-    cells::channel::{receive_with, send_with},
-};
+use crate::cells::channel::{receive_with, send_with};
 use palisade_egress_protocol::{EgressReply, EgressRequest, MAX_EGRESS_MESSAGE};
 use palisade_plan::{
     BUILD_ID,
@@ -19,7 +16,7 @@ use std::{
     sync::Mutex,
     time::Duration,
 };
-use tokio::time::timeout;
+use tokio::{net::UnixStream, time::timeout};
 
 /// The time limit for a room to confine itself and answer the greeting.
 const GREETING: Duration = Duration::from_secs(30);
@@ -30,7 +27,7 @@ const TAKEN: Duration = Duration::from_secs(30);
 /// A connection to an egress room that has answered the greeting. Dropping it ends the room.
 #[derive(Debug)]
 pub(super) struct RoomLink {
-    socket: LocalSocket,
+    socket: UnixStream,
     /// Held so that a room which this daemon started ends with the connection.
     _process: Mutex<Option<super::room_process::RoomProcess>>,
 }
@@ -39,7 +36,10 @@ impl RoomLink {
     /// Makes a room and greets it.
     pub(super) async fn open(source: &RoomSource) -> Result<Self, NetworkError> {
         let RoomConnection { socket, process } = source.start()?;
-        let socket = LocalSocket::new(socket)?;
+        // Tokio has no type for sequenced packets; a stream reports readiness in the same way.
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
+        let socket = UnixStream::from_std(socket)?;
         let link = Self { socket, _process: Mutex::new(process) };
         let (proxy, files) = (source.proxy.clone(), source.proxy_credential()?);
         let files: Vec<_> = files.iter().map(|credential| credential.file.as_fd()).collect();

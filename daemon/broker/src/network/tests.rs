@@ -14,7 +14,6 @@ use crate::{
     base::{
         identity::{SessionIdentity, WorkingDirectory},
         live::{LiveSettings, SettingsInForce},
-        local_socket::LocalSocket,
         outbox::QueuedMessage,
         peer::Peer,
     },
@@ -55,7 +54,10 @@ use std::{
     sync::{Arc, Weak},
     time::Instant,
 };
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::{
+    net::UnixStream,
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+};
 
 /// Rooms that a test plays: it gets the other end of each socket.
 #[derive(Debug)]
@@ -72,12 +74,14 @@ impl FakeRooms {
 }
 
 /// The room's end of a socket.
-struct PlayedRoom(LocalSocket);
+struct PlayedRoom(UnixStream);
 
 impl PlayedRoom {
     /// Takes the next room that is started. It has not answered the greeting.
     async fn next(started: &mut UnboundedReceiver<OwnedFd>) -> Self {
-        let room = Self(LocalSocket::new(started.recv().await.unwrap()).unwrap());
+        let socket = std::os::unix::net::UnixStream::from(started.recv().await.unwrap());
+        socket.set_nonblocking(true).unwrap();
+        let room = Self(UnixStream::from_std(socket).unwrap());
         let hello = EgressRequest::Hello { build_id: BUILD_ID.to_owned(), proxy: None };
         assert_eq!(room.hear().await, (hello, 0));
         room

@@ -140,7 +140,7 @@ impl Connection {
                     return Next::Continue;
                 }
                 () = sleep(LOOK) => {
-                    if peer_closed(reader.stream()) {
+                    if peer_closed(reader.stream().as_ref()) {
                         return Next::End;
                     }
                 }

@@ -21,7 +21,7 @@ impl Connection {
         if open.options.record {
             live.roles.check_may_record(&self.who)?;
         }
-        let client = reader.stream().as_fd();
+        let client = reader.stream().as_ref().as_fd();
         let session = open::open(&self.server, &self.who, client, open).await?;
         if let Err(error) = self.server.rooms.open(&session).await {
             session.close().await;
