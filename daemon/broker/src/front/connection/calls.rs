@@ -30,12 +30,9 @@ const PIECES: usize = 8;
 impl Connection {
     /// Refuses calls over the limits: those under way and the user's quotas.
     pub(super) fn room(&self, more: usize) -> Result<(), WireError> {
-        // Results that the client does not read count too.
-        let unread = match self.outbox.capacity() {
-            0 => self.work.calls.len().saturating_sub(self.work.flights.ids().len()),
-            _ => 0,
-        };
-        if self.work.flights.count() + unread + more > MAX_CALLS_IN_FLIGHT {
+        // A call whose result has no place in the queue yet, because the client does not read, is one
+        // of them.
+        if self.work.flights.count() + more > MAX_CALLS_IN_FLIGHT {
             return Err(WireError::new(
                 ErrorCode::LimitReached,
                 format!("{MAX_CALLS_IN_FLIGHT} calls are already under way"),

@@ -115,10 +115,13 @@ pub(super) async fn send(
     if session.survival.is_some() || !keys.is_empty() {
         session.calls.replies.keep(id, keys, &reply);
     }
-    // The request id is free before the client can see the reply.
-    drop(landing);
     // A client that is gone does not want the reply, or reconnects for it.
-    let message = ServerMessage::Reply { id: Some(id), reply };
-    client.send(QueuedMessage { message, held }).await.ok();
+    let place = client.queue().reserve_owned().await;
+    // The request id is free, and the call is no longer counted, before the client can see the reply.
+    drop(landing);
+    if let Ok(place) = place {
+        let message = ServerMessage::Reply { id: Some(id), reply };
+        place.send(QueuedMessage { message, held });
+    }
     server.telemetry.audit.replied();
 }
