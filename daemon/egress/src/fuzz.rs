@@ -116,19 +116,10 @@ pub fn first_line(bytes: &[u8]) {
         assert!(before == FirstLine::Partial || before == meaning, "{before:?}, then {meaning:?}");
     }
     complete(async {
-        let (mut program, room) = tokio::io::duplex(bytes.len().max(1));
-        drop(program.write_all(bytes).await);
-        drop(program.shutdown().await);
-        let answer = service_fn(|_: Request<Incoming>| async {
+        serve_http(bytes, async |_| {
             assert_eq!(meaning, FirstLine::Request, "{}", bytes.escape_ascii());
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
-        });
-        // The program reads nothing; an answer that it does not take ends the connection.
-        let mut unread = tokio::io::sink();
-        let reading = tokio::io::copy(&mut program, &mut unread);
-        let limits = Limits::default();
-        let serving = http::settings(&limits).serve_connection(TokioIo::new(room), answer);
-        drop(tokio::join!(serving, reading));
+        })
+        .await;
     });
 }
 
@@ -184,26 +175,35 @@ pub fn dns_query(message: &[u8]) {
 /// is for it, and that has one length.
 pub fn http_requests(bytes: &[u8]) {
     complete(async {
-        let (mut program, room) = tokio::io::duplex(bytes.len().max(1));
-        drop(program.write_all(bytes).await);
-        drop(program.shutdown().await);
         let sent = Mutex::new(Vec::new());
-        let answer = service_fn(|request: Request<Incoming>| async {
+        serve_http(bytes, async |request| {
             if let Some(written) = write_anew(request).await {
                 sent.lock().unwrap_or_else(PoisonError::into_inner).push(written);
             }
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
-        });
-        // The program reads nothing; an answer that it does not take ends the connection.
-        let mut unread = tokio::io::sink();
-        let reading = tokio::io::copy(&mut program, &mut unread);
-        let limits = Limits::default();
-        let serving = http::settings(&limits).serve_connection(TokioIo::new(room), answer);
-        drop(tokio::join!(serving, reading));
+        })
+        .await;
         for (target, written) in sent.into_inner().unwrap_or_else(PoisonError::into_inner) {
             check_written(&target, &written);
         }
     });
+}
+
+/// Serves what a program sends as HTTP, with empty answers.
+async fn serve_http(bytes: &[u8], heard: impl AsyncFn(Request<Incoming>)) {
+    let (mut program, room) = tokio::io::duplex(bytes.len().max(1));
+    drop(program.write_all(bytes).await);
+    drop(program.shutdown().await);
+    let heard = &heard;
+    let answer = service_fn(|request| async move {
+        heard(request).await;
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+    });
+    // The program reads nothing; an answer that it does not take ends the connection.
+    let mut unread = tokio::io::sink();
+    let reading = tokio::io::copy(&mut program, &mut unread);
+    let limits = Limits::default();
+    let serving = http::settings(&limits).serve_connection(TokioIo::new(room), answer);
+    drop(tokio::join!(serving, reading));
 }
 
 /// Writes a request of a program as the room does; `None` if it is refused.
