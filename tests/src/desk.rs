@@ -164,22 +164,29 @@ impl Desk {
     pub fn during(
         &self,
         call: impl Future<Output = CallResult>,
-        mut asked: impl AsyncFnMut(&Question),
+        asked: impl AsyncFnMut(&Question),
     ) -> (CallResult, Vec<Question>) {
-        self.sandbox.wait(async {
-            tokio::pin!(call);
-            let mut questions = Vec::new();
-            loop {
-                tokio::select! {
-                    result = &mut call => return (result, questions),
-                    event = self.operator.next() => {
-                        let Some(OperatorEvent::Question(question)) = event else { continue };
-                        asked(&question).await;
-                        questions.push(*question);
-                    }
-                }
+        self.sandbox.wait(during(&self.operator, call, asked))
+    }
+}
+
+/// Waits for a call, and handles each approval request that an approver gets meanwhile.
+pub async fn during<T>(
+    operator: &Operator,
+    call: impl Future<Output = T>,
+    mut asked: impl AsyncFnMut(&Question),
+) -> (T, Vec<Question>) {
+    tokio::pin!(call);
+    let mut questions = Vec::new();
+    loop {
+        tokio::select! {
+            result = &mut call => return (result, questions),
+            event = operator.next() => {
+                let Some(OperatorEvent::Question(question)) = event else { continue };
+                asked(&question).await;
+                questions.push(*question);
             }
-        })
+        }
     }
 }
 

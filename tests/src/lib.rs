@@ -39,7 +39,7 @@ pub use bare_repository::BareRepository;
 pub use beside::{fill, listed, unconfined};
 pub use booted::{Booted, KERNEL_AUDIT, UNITS, readme_blocks};
 pub use cell::{Cell, Pids, facts, own, plan, plan_with_home, run};
-pub use desk::{Desk, destructive, handlers};
+pub use desk::{Desk, destructive, during, handlers};
 pub use effort::{Dice, cases, effort, percentiles, report, resident, setting};
 pub use fixture_repository::{FixtureRepository, WorkingTree, git_summary, outside};
 pub use furnished::{CHANGES, furnished, picture};

@@ -1,9 +1,9 @@
 //! How often approvers are asked about hosts: once for a connection of a program, and no more often than
 //! the limits allow, whatever the programs of a session try.
 
-use palisade_client::{Answer, Event, Operator, OperatorEvent, Question, Registration};
+use palisade_client::{Answer, Event, Operator, Question, Registration};
 use palisade_protocol::CallResult;
-use palisade_tests::{Mode, NamedHosts, Sandbox, WebServer, rooms::until};
+use palisade_tests::{Mode, NamedHosts, Sandbox, WebServer, during, rooms::until};
 use std::path::Path;
 
 /// The names of a flood.
@@ -28,21 +28,16 @@ async fn approved(
     operator: &Operator,
     line: &str,
 ) -> (CallResult, Vec<Question>) {
+    let is_own = |question: &Question| question.asker.session == *sandbox.session.id();
     let call = sandbox.session.bash(line).into_future();
-    tokio::pin!(call);
-    let mut questions = Vec::new();
-    loop {
-        tokio::select! {
-            result = &mut call => return (result.unwrap(), questions),
-            event = operator.next() => {
-                let Some(OperatorEvent::Question(question)) = event else { continue };
-                if question.asker.session == *sandbox.session.id() {
-                    operator.answer(&question, Answer::approve()).await.unwrap();
-                    questions.push(*question);
-                }
-            }
+    let approve = async |question: &Question| {
+        if is_own(question) {
+            operator.answer(question, Answer::approve()).await.unwrap();
         }
-    }
+    };
+    let (result, mut questions) = during(operator, call, approve).await;
+    questions.retain(is_own);
+    (result.unwrap(), questions)
 }
 
 /// An approval that is not remembered holds for the program's connection, also for further requests on

@@ -2,9 +2,9 @@
 //! it, and without a room there is none. What real clients do with it: `egress_clients.rs`.
 
 use palisade_audit::ConnectionVerdict;
-use palisade_client::{Answer, Event, OperatorEvent, Registration};
+use palisade_client::{Answer, Event, Question, Registration};
 use palisade_protocol::{CallResult, ErrorCode, Scope, Until};
-use palisade_tests::{Mode, NamedHosts, Sandbox, WebServer, rooms::until, text};
+use palisade_tests::{Mode, NamedHosts, Sandbox, WebServer, during, rooms::until, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
@@ -114,22 +114,13 @@ fn approvers_are_asked_once_and_without_one_the_reason_is_shown() {
         let operator = hosts.operator(&sandbox);
         sandbox.wait(operator.register(Registration::new("person:ann"))).unwrap();
         let line = format!("for n in 1 2 3; do curl -s {url} & done; wait; curl -s {url}");
-        let (result, questions) = sandbox.wait(async {
-            let call = sandbox.session.bash(line).into_future();
-            tokio::pin!(call);
-            let mut questions = Vec::new();
-            loop {
-                tokio::select! {
-                    result = &mut call => return (result.unwrap(), questions),
-                    event = operator.next() => {
-                        let Some(OperatorEvent::Question(question)) = event else { continue };
-                        let answer = Answer::approve().remember(Scope::ExactCall, Until::Session);
-                        operator.answer(&question, answer).await.unwrap();
-                        questions.push(*question);
-                    }
-                }
-            }
-        });
+        let remember = async |question: &Question| {
+            let answer = Answer::approve().remember(Scope::ExactCall, Until::Session);
+            operator.answer(question, answer).await.unwrap();
+        };
+        let call = sandbox.session.bash(line).into_future();
+        let (result, questions) = sandbox.wait(during(&operator, call, remember));
+        let result = result.unwrap();
         assert_eq!(result.stdout, "hello from /asked\n".repeat(4), "{mode:?}: {:?}", result.error);
         assert_eq!(questions.len(), 1, "{mode:?}: {questions:?}");
         assert_eq!(questions[0].tool.as_str(), "net.connect");

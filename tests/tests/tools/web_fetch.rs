@@ -1,10 +1,11 @@
 //! `web_fetch`: pages come from allowed hosts only, each redirect is judged anew, and what comes is
 //! bounded and marked.
 
-use palisade_client::{Answer, OperatorEvent, Registration};
+use palisade_client::{Answer, Question, Registration};
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
-    Mode, NamedHosts, Place, Sandbox, TestAuthority, WebServer, World, named_profile, rooms::until,
+    Mode, NamedHosts, Place, Sandbox, TestAuthority, WebServer, World, during, named_profile,
+    rooms::until,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -347,21 +348,12 @@ fn an_unlisted_host_is_fetched_from_after_an_approval_of_it() {
         sandbox.wait(operator.register(Registration::new("person:ann"))).unwrap();
         let port = web.plain.port;
         let arguments = json!({"url": format!("http://other.test:{port}/x")});
-        let (result, questions) = sandbox.wait(async {
-            let call = sandbox.session.call("web_fetch", arguments).into_future();
-            tokio::pin!(call);
-            let mut questions = Vec::new();
-            loop {
-                tokio::select! {
-                    result = &mut call => return (result.unwrap(), questions),
-                    event = operator.next() => {
-                        let Some(OperatorEvent::Question(question)) = event else { continue };
-                        operator.answer(&question, Answer::approve()).await.unwrap();
-                        questions.push(*question);
-                    }
-                }
-            }
-        });
+        let approve = async |question: &Question| {
+            operator.answer(question, Answer::approve()).await.unwrap();
+        };
+        let call = sandbox.session.call("web_fetch", arguments).into_future();
+        let (result, questions) = sandbox.wait(during(&operator, call, approve));
+        let result = result.unwrap();
         assert_eq!(content(&result), "hello from /x\n", "{mode:?}");
         assert_eq!(web.plain.requests().len(), 1, "{mode:?}");
         // The host is approved once, for this page.
