@@ -110,6 +110,34 @@ class Approvals(place.Test):
         with self.assertRaises(asyncio.CancelledError):
             await serving
 
+    async def test_an_approver_is_told_of_a_quorum_and_for_how_long_it_may_answer(self) -> None:
+        profiles = self.directory / "profiles"
+        profiles.mkdir()
+        head = 'version = 1\ndescription = "Two approvers."\nextends = "workspace"\n'
+        rest = "handlers.quorum = 2\nremember.ms = 60000\n"
+        (profiles / "two.toml").write_text(head + rest)
+        asked: list[palisade.ApprovalRequest] = []
+
+        def decide(request: palisade.ApprovalRequest) -> bool:
+            asked.append(request)
+            return True
+
+        async def until_asked() -> None:
+            while not asked:
+                await asyncio.sleep(0.01)
+
+        (self.workspace / "kept").write_text("x")
+        arguments = ["--profiles", str(profiles)]
+        async with self.opening("two", approver=decide, daemon_arguments=arguments) as session:
+            result = await session.bash("rm kept")
+            # One approver is too few: it is denied while that one still decides.
+            await asyncio.wait_for(until_asked(), place.PATIENCE)
+        self.assertIsInstance(result.error, palisade.Denied)
+        self.assertTrue((self.workspace / "kept").exists())
+        self.assertEqual((asked[0].quorum, asked[0].approved_by), (2, ()))
+        self.assertEqual(asked[0].remember_ms, 60000)
+        self.assertIn("approvals: 2 needed; given by nobody", str(asked[0]))
+
     async def test_a_session_is_resumed_with_its_calls(self) -> None:
         socket = self.daemon()
         opening = palisade.session(self.workspace, socket=socket, grace=50)

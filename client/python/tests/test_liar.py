@@ -71,6 +71,9 @@ QUESTION: dict[str, Any] = {
     "output": None,
     "scopes": [],
     "prefix": [],
+    "remember_ms": 0,
+    "quorum": 1,
+    "approved_by": [],
     "expires_in_ms": 1000,
 }
 Answer = Callable[[asyncio.StreamWriter, dict[str, Any]], Awaitable[None]]

@@ -48,6 +48,12 @@ class ApprovalRequest:
     scopes: tuple[str, ...]
     #: The first words of the command, as a `command_prefix` would have them.
     prefix: tuple[str, ...]
+    #: The longest time for which an approval may be remembered beyond the session.
+    remember_ms: int
+    #: The number of approvers who must approve.
+    quorum: int
+    #: Who has approved already, where others still must.
+    approved_by: tuple[str, ...]
     expires_in_ms: int
 
     @classmethod
@@ -67,6 +73,9 @@ class ApprovalRequest:
             output=decode.optional(fields, "output", str),
             scopes=decode.strings(fields, "scopes"),
             prefix=decode.strings(fields, "prefix"),
+            remember_ms=decode.member(fields, "remember_ms", int),
+            quorum=decode.member(fields, "quorum", int),
+            approved_by=decode.strings(fields, "approved_by"),
             expires_in_ms=decode.member(fields, "expires_in_ms", int),
         )
 
@@ -76,6 +85,9 @@ class ApprovalRequest:
         for change in decode.objects(self.view, "changes"):
             loss = " (loss)" if change.get("lost") else ""
             lines.append(f"  {change.get('effect')} {change.get('path')}{loss}")
+        if self.quorum > 1 or self.approved_by:
+            given = ", ".join(self.approved_by) or "nobody"
+            lines.append(f"approvals: {self.quorum} needed; given by {given}")
         diff = self.view.get("diff")
         return "\n".join([*lines, diff] if isinstance(diff, str) else lines)
 
