@@ -22,6 +22,7 @@ from .errors import (
     describe_errno,
 )
 from .link import Link, News, running_loop
+from .waiting import within
 
 #: For how many seconds a private daemon may take to end by itself.
 _GRACE = 10.0
@@ -147,8 +148,8 @@ class Client:
         """Ends the connection; a private daemon has ended when this returns."""
         process, self._process = self._process, None
         try:
-            await asyncio.wait_for(self._end(process), _GRACE)
-        except (TimeoutError, asyncio.TimeoutError):
+            await within(_GRACE, self._end(process))
+        except TimeoutError:
             if process is not None:
                 process.kill()
                 process.wait()
@@ -228,8 +229,8 @@ async def _ended(process: subprocess.Popen[bytes]) -> None:
 async def _not_started(process: subprocess.Popen[bytes]) -> Error:
     """Returns the error of a private daemon that hung up instead of greeting."""
     try:
-        await asyncio.wait_for(_ended(process), _GRACE)
-    except (TimeoutError, asyncio.TimeoutError):
+        await within(_GRACE, _ended(process))
+    except TimeoutError:
         process.kill()
         process.wait()
     return DaemonNotStarted(

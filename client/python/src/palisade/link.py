@@ -12,6 +12,7 @@ from typing import Any, Union
 from . import decode
 from .errors import ArgumentsError, Disconnected, Error, EventLoopError, ProtocolError
 from .limits import MAX_CALLS_IN_FLIGHT, MAX_CHUNK, MAX_FRAME, VERSION
+from .waiting import within
 
 #: The number of pieces of output that may wait for a slow reader.
 _QUEUE = 64
@@ -200,8 +201,8 @@ class Link(asyncio.Protocol):
         """Sends the greeting and checks the daemon's version."""
         params = {"version": VERSION, "client": name}
         try:
-            welcome = await asyncio.wait_for(self.ask("hello", params, "welcome"), HANDSHAKE)
-        except (TimeoutError, asyncio.TimeoutError):
+            welcome = await within(HANDSHAKE, self.ask("hello", params, "welcome"))
+        except TimeoutError:
             raise ProtocolError(f"the daemon did not greet within {HANDSHAKE:g} s") from None
         if welcome.get("version") != VERSION:
             told = f"it speaks version {welcome.get('version')!r}, this client speaks {VERSION}"

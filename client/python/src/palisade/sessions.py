@@ -17,6 +17,7 @@ from .jobs import Job
 from .link import Link
 from .methods import READ_LIMIT, SessionMethods, command_arguments, too_large
 from .results import JobStatus, Result, data_of
+from .waiting import within
 
 
 class Resumed(NamedTuple):
@@ -203,8 +204,8 @@ class Session(SessionMethods):
         self._link.check_loop()
         try:
             if self._link.is_open:
-                await asyncio.wait_for(self._client.ask("close", kind="done"), 60)
-        except (Error, TimeoutError, asyncio.TimeoutError):
+                await within(60, self._client.ask("close", kind="done"))
+        except (Error, TimeoutError):
             # The connection is gone or hangs; ending it ends the session.
             pass
         finally:
