@@ -8,7 +8,7 @@ mod judge;
 pub(crate) mod own;
 mod person;
 mod scopes;
-mod signals;
+pub(crate) mod signals;
 pub(crate) mod terminal;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! The exit statuses.
 
-use palisade_client::{CallResult, ErrorClass, ErrorCode};
+use palisade_client::{CallResult, ErrorClass, ErrorCode, JobStatus, WireError};
 
 /// The tool was called and failed.
 pub(crate) const TOOL: u8 = 1;
@@ -25,14 +25,29 @@ pub(crate) fn of_result(result: &CallResult) -> u8 {
     if result.cancelled {
         return INTERRUPTED;
     }
-    match (&result.error, result.exit_code) {
-        (Some(error), _) if denied(error.code) => DENIED,
+    of_end(result.error.as_ref(), result.exit_code).unwrap_or(match result.success {
+        true => 0,
+        false => FAILED,
+    })
+}
+
+/// Returns the exit status for a job that has ended.
+pub(crate) fn of_job(job: &JobStatus) -> u8 {
+    if job.timed_out {
+        return TIMED_OUT;
+    }
+    of_end(job.error.as_ref(), job.exit_code).unwrap_or(FAILED)
+}
+
+/// Returns the exit status for the end of a command; `None` if there is neither an error nor a status.
+fn of_end(error: Option<&WireError>, exit_code: Option<i32>) -> Option<u8> {
+    match (error, exit_code) {
+        (Some(error), _) if denied(error.code) => Some(DENIED),
         // The command succeeded, but its changes could not be committed.
-        (Some(error), Some(0)) if error.code != ErrorCode::Withheld => of_code(error.code),
-        (_, Some(code)) => u8::try_from(code).unwrap_or(FAILED),
-        (Some(error), None) => of_code(error.code),
-        (None, None) if result.success => 0,
-        (None, None) => FAILED,
+        (Some(error), Some(0)) if error.code != ErrorCode::Withheld => Some(of_code(error.code)),
+        (_, Some(code)) => Some(u8::try_from(code).unwrap_or(FAILED)),
+        (Some(error), None) => Some(of_code(error.code)),
+        (None, None) => None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! `palisade shell`, also installed as `palisade-sh`: stands where a program expects a shell, and
 //! runs confined what the shell would run.
 
+mod interactive;
+mod screen;
 mod words;
 
 use crate::{
-    approve::asking::{self, Approvers},
+    approve::asking,
     disconnect::disconnect,
     exit,
     failure::Failure,
@@ -20,13 +22,24 @@ use std::{
     io::IsTerminal as _,
     path::{Path, PathBuf},
 };
-use words::ShellInput;
+use words::{ShellInput, ShellWords};
 
-/// Variables of the caller that a line gets besides those that are named.
-const PASSED: [&str; 8] =
-    ["CI", "COLUMNS", "FORCE_COLOR", "LANG", "LC_ALL", "LINES", "NO_COLOR", "TERM"];
+/// Variables of the caller that a shell gets besides those that are named.
+const PASSED: [&str; 6] = ["CI", "FORCE_COLOR", "LANG", "LC_ALL", "NO_COLOR", "TERM"];
 
-/// Run a shell line, a script or standard input confined, in place of a shell
+/// Variables of the caller that a shell without a terminal of its own gets, too.
+const SIZE: [&str; 2] = ["COLUMNS", "LINES"];
+
+/// Where a shell reads and prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ShellPlace {
+    /// At the standard streams of this program.
+    Streams,
+    /// At a terminal of its own, which is shown at this one.
+    Terminal,
+}
+
+/// Run a shell line, a script, standard input or an interactive shell confined, in place of a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
 For programs that start a shell: agents, Makefiles, editors, CI steps. The script `palisade-sh`
@@ -37,8 +50,12 @@ starts it for those that take one word:
 
 Takes -c LINE [NAME ARGUMENT...], SCRIPT [ARGUMENT...], a line as the only argument, or standard
 input. The options -a, -b, -e, -f, -h, -n, -t, -u, -v, -x, -B, -C, -E, -P, -T, -o NAME and -O NAME
-go to bash, and with + in place of - too; -l and -i have no effect. The directory is the caller's.
-Standard input is passed on unless it is a terminal. There is no interactive shell.
+go to bash, and with + in place of - too; -l has no effect. The directory is the caller's. Standard
+input is passed on unless it is a terminal.
+
+At a terminal, without a line or a script or with -i, it is an interactive shell on a terminal of its
+own. What a command changes is committed when the next prompt appears. What is not approved then stays
+as it is for the shell alone, and is reviewed again with the next command. It reads no start-up files.
 
 The workspace is $PALISADE_WORKSPACE, or the nearest directory above that has a .git, or the
 directory itself. $PALISADE_PROFILE names the profile. $PALISADE_SHELL_ENV lists more variables to
@@ -50,6 +67,7 @@ Exit status: the line's own (128+n if signal n ended it); 124 timed out; 125 Pal
 denied by policy or an approver; 127 no such program.
 
 Examples:
+  palisade shell
   palisade shell -c 'make && ./check'
   palisade shell --profile readonly -- -c 'git log | head'
   make SHELL=palisade-sh
@@ -64,13 +82,8 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
-        let input = words::parse(&self.words, |path| Path::new(path).is_file())?;
-        if matches!(input, ShellInput::Stdin { .. }) && std::io::stdin().is_terminal() {
-            return Err(Failure::new(
-                "there is no interactive shell",
-                "give a line with -c, a script, or standard input that is not a terminal",
-            ));
-        }
+        let words = words::parse(&self.words, |path| Path::new(path).is_file())?;
+        let place = self.place(&words)?;
         let directory = env::current_dir()
             .map_err(|error| Failure::new(format!("can not find the directory: {error}"), ""))?;
         let workspace = self.workspace(&directory)?;
@@ -80,33 +93,63 @@ impl Shell {
         let (client, asking, session) =
             asking::open_for(&terms, self.session.linger(), open).await?;
         let status = match session {
-            Ok(session) => self.call(&session, &input, &directory, &asking).await,
+            Ok(session) => {
+                let call = self.prepared(place, start(&session, place, &words.input), &directory);
+                match place {
+                    ShellPlace::Streams => self.watch(asking.announce(call)).await,
+                    ShellPlace::Terminal => interactive::run(&session, call, &asking).await,
+                }
+            }
             Err(error) => Err(error.into()),
         };
         drop(asking);
         disconnect(&client, status).await
     }
 
-    async fn call(
-        &self,
-        session: &Session,
-        input: &ShellInput,
-        directory: &Path,
-        approvers: &Approvers,
-    ) -> Result<u8, Failure> {
-        let mut call = start(session, input).cwd(directory).timeout(LONGEST);
-        let more = env::var("PALISADE_SHELL_ENV").unwrap_or_default();
-        let names = PASSED.into_iter().chain(more.split(',').filter(|name| !name.is_empty()));
-        for name in names {
-            if let Ok(value) = env::var(name) {
-                call = call.env(name, value);
-            }
+    /// Returns where the shell reads and prints.
+    fn place(&self, words: &ShellWords) -> Result<ShellPlace, Failure> {
+        let (input, output) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
+        let has_no_input = matches!(words.input, ShellInput::Stdin { .. }) && input;
+        let is_asked_for = words.is_interactive && input && output;
+        if !has_no_input && !is_asked_for {
+            return Ok(ShellPlace::Streams);
+        }
+        if !output {
+            return Err(Failure::new(
+                "an interactive shell needs a terminal for its output too",
+                "give a line with -c, a script, or standard input that is not a terminal",
+            ));
+        }
+        if self.session.json || self.session.dry_run {
+            return Err(Failure::new(
+                "--json and --dry-run are not for an interactive shell",
+                "give a line with -c",
+            ));
+        }
+        Ok(ShellPlace::Terminal)
+    }
+
+    /// Sets the directory, the variables and the options of a call.
+    fn prepared(&self, place: ShellPlace, call: Call<Bash>, directory: &Path) -> Call<Bash> {
+        let size: &[&str] = if place == ShellPlace::Streams { &SIZE } else { &[] };
+        let named = env::var("PALISADE_SHELL_ENV").unwrap_or_default();
+        let named = named.split(',').filter(|name| !name.is_empty());
+        let names = PASSED.iter().chain(size).copied().chain(named);
+        let variables = names.filter_map(|name| Some((name, env::var(name).ok()?)));
+        let call = variables.fold(call, |call, (name, value)| call.env(name, value));
+        configured(call.cwd(directory), &self.session)
+    }
+
+    /// Watches a call at the standard streams; returns its exit status.
+    async fn watch(&self, mut call: Call<Bash>) -> Result<u8, Failure> {
+        if self.session.timeout.is_none() {
+            call = call.timeout(LONGEST);
         }
         if !std::io::stdin().is_terminal() {
             call = call.attach_reader(tokio::io::stdin());
         }
-        call = configured(approvers.announce(call), &self.session).stream();
-        let (result, _) = stream::watch(call.start().await?, Bytes::Shown(Controls::Shown)).await?;
+        let running = call.stream().start().await?;
+        let (result, _) = stream::watch(running, Bytes::Shown(Controls::Shown)).await?;
         let paint = paint::stderr();
         receipt::tell(&result, self.session.verbose.into(), paint);
         Ok(exit::of_result(&result))
@@ -132,26 +175,26 @@ fn repository(directory: &Path) -> &Path {
     directory.ancestors().find(|above| above.join(".git").exists()).unwrap_or(directory)
 }
 
-fn start(session: &Session, input: &ShellInput) -> Call<Bash> {
-    match input {
-        ShellInput::Line { flags, line, operands } if flags.is_empty() && operands.is_empty() => {
+fn start(session: &Session, place: ShellPlace, input: &ShellInput) -> Call<Bash> {
+    match (place, input) {
+        (ShellPlace::Streams, ShellInput::Line { flags, line, operands })
+            if flags.is_empty() && operands.is_empty() =>
+        {
             session.bash(line)
         }
-        ShellInput::Line { flags, line, operands } => {
-            let line = ["-c".to_owned(), line.clone()];
-            session.exec(bash(flags).chain(line).chain(operands.iter().cloned()))
+        (ShellPlace::Streams, input) => {
+            session.exec(std::iter::once("bash".to_owned()).chain(options(input)))
         }
-        ShellInput::Script { flags, path, operands } => {
-            let path = ["--".to_owned(), path.clone()];
-            session.exec(bash(flags).chain(path).chain(operands.iter().cloned()))
-        }
-        ShellInput::Stdin { flags, operands } => {
-            let input = ["-s".to_owned(), "--".to_owned()];
-            session.exec(bash(flags).chain(input).chain(operands.iter().cloned()))
-        }
+        (ShellPlace::Terminal, input) => session.exec(interactive::command(options(input))),
     }
 }
 
-fn bash(flags: &[String]) -> impl Iterator<Item = String> {
-    std::iter::once("bash".to_owned()).chain(flags.iter().cloned())
+/// Returns the options and operands for bash.
+fn options(input: &ShellInput) -> impl Iterator<Item = String> {
+    let (flags, source, operands) = match input {
+        ShellInput::Line { flags, line, operands } => (flags, ["-c", line.as_str()], operands),
+        ShellInput::Script { flags, path, operands } => (flags, ["--", path.as_str()], operands),
+        ShellInput::Stdin { flags, operands } => (flags, ["-s", "--"], operands),
+    };
+    flags.iter().cloned().chain(source.map(str::to_owned)).chain(operands.iter().cloned())
 }

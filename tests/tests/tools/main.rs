@@ -32,6 +32,7 @@ mod python;
 mod search;
 mod session_tools;
 mod shell;
+mod shell_terminal;
 mod spare_shells;
 mod terminals;
 mod trees;

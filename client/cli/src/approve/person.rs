@@ -6,7 +6,7 @@ use crate::{
     approve::desk::{ApprovalQueue, KeyAction},
     approve::scopes::{self, OfferedScope},
     approve::signals::Signals,
-    approve::terminal::{self, CLEAR, RawMode, Terminal},
+    approve::terminal::{self, CLEAR, ChangedModes, Terminal},
     failure::Failure,
     paint::{self, Paint},
     programs,
@@ -42,7 +42,7 @@ pub(crate) struct Person {
     desk: ApprovalQueue,
     duty: ApproverMode,
     paint: Paint,
-    raw: Option<RawMode>,
+    raw: Option<ChangedModes>,
     /// Held while an approval request is shown, so that nothing else is written.
     screen: Option<MutexGuard<'static, ()>>,
 }
@@ -113,7 +113,7 @@ impl Person {
         }
         let now = Instant::now();
         if self.raw.is_none() {
-            self.raw = Some(self.terminal.raw()?);
+            self.raw = Some(self.terminal.read_keys()?);
         }
         let width = self.width();
         if let Some((question, left)) = self.desk.show(now) {
@@ -236,8 +236,10 @@ impl Person {
         )?;
         // The editor gets the terminal in the state in which this program found it.
         self.raw = None;
+        let modes = self.terminal.as_found()?;
         let edited = self.edited(&question).await;
-        self.raw = Some(self.terminal.raw()?);
+        drop(modes);
+        self.raw = Some(self.terminal.read_keys()?);
         match edited {
             Ok(Some(answer)) => self.give(answer).await,
             Ok(None) => self.print_line("nothing was changed; nothing was decided"),

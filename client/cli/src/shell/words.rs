@@ -5,6 +5,14 @@ use crate::failure::Failure;
 /// The single-letter options that bash gets, switched on by `-` and off by `+`.
 const PASSED: &str = "abefhntuvxBCEPT";
 
+/// The words of a shell, as they were understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ShellWords {
+    pub(super) input: ShellInput,
+    /// True if the shell is asked to be interactive.
+    pub(super) is_interactive: bool,
+}
+
 /// The input that a shell is asked to run. `flags` are options for bash.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ShellInput {
@@ -21,9 +29,9 @@ pub(super) enum ShellInput {
 pub(super) fn parse(
     words: &[String],
     is_file: impl Fn(&str) -> bool,
-) -> Result<ShellInput, Failure> {
+) -> Result<ShellWords, Failure> {
     let mut words = words.iter();
-    let (mut flags, mut source) = (Vec::new(), Source::Operand);
+    let (mut flags, mut source, mut is_interactive) = (Vec::new(), Source::Operand, false);
     let first = loop {
         let Some(word) = words.next() else { break None };
         match word.as_str() {
@@ -32,6 +40,7 @@ pub(super) fn parse(
             long if long.starts_with("--") => return Err(unknown(long)),
             cluster => match cluster.split_at_checked(1) {
                 Some((sign @ ("-" | "+"), letters)) if !letters.is_empty() => {
+                    is_interactive |= sign == "-" && letters.contains('i');
                     source = source.max(options(sign, letters, &mut words, &mut flags)?);
                 }
                 Some(_) | None => break Some(word),
@@ -39,21 +48,20 @@ pub(super) fn parse(
         }
     };
     let operands: Vec<String> = words.cloned().collect();
-    match (first, source) {
-        (Some(line), Source::Line) => Ok(ShellInput::Line { flags, line: line.clone(), operands }),
-        (None, Source::Line) => Err(Failure::new("-c needs a line", "write -c 'LINE'")),
+    let input = match (first, source) {
+        (Some(line), Source::Line) => ShellInput::Line { flags, line: line.clone(), operands },
+        (None, Source::Line) => return Err(Failure::new("-c needs a line", "write -c 'LINE'")),
         (first, Source::Stdin) => {
             let operands = first.into_iter().cloned().chain(operands).collect();
-            Ok(ShellInput::Stdin { flags, operands })
+            ShellInput::Stdin { flags, operands }
         }
-        (None, Source::Operand) => Ok(ShellInput::Stdin { flags, operands }),
+        (None, Source::Operand) => ShellInput::Stdin { flags, operands },
         (Some(line), Source::Operand) if operands.is_empty() && !is_file(line) => {
-            Ok(ShellInput::Line { flags, line: line.clone(), operands })
+            ShellInput::Line { flags, line: line.clone(), operands }
         }
-        (Some(path), Source::Operand) => {
-            Ok(ShellInput::Script { flags, path: path.clone(), operands })
-        }
-    }
+        (Some(path), Source::Operand) => ShellInput::Script { flags, path: path.clone(), operands },
+    };
+    Ok(ShellWords { input, is_interactive })
 }
 
 /// The source of the commands, by the options; a later variant wins.
@@ -81,7 +89,7 @@ fn options<'a>(
         match letter {
             'c' if sign == "-" => source = source.max(Source::Line),
             's' if sign == "-" => source = source.max(Source::Stdin),
-            // A session has no start-up files, and is never interactive.
+            // A session has no start-up files of a login.
             'l' | 'i' => {}
             letter if PASSED.contains(letter) => flags.push(option),
             'o' | 'O' => {
@@ -107,6 +115,10 @@ mod tests {
     use super::*;
 
     fn read(words: &[&str]) -> Result<ShellInput, Failure> {
+        Ok(understood(words)?.input)
+    }
+
+    fn understood(words: &[&str]) -> Result<ShellWords, Failure> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         parse(&words, |path| path == "script.sh")
     }
@@ -154,6 +166,22 @@ mod tests {
         assert_eq!(read(&["-s", "a", "b"]).unwrap(), stdin(&["a", "b"]));
         assert_eq!(read(&["-s", "--", "script.sh"]).unwrap(), stdin(&["script.sh"]));
         assert_eq!(read(&["-sc", "a b"]).unwrap(), line(&[], "a b", &[]), "as bash has it");
+    }
+
+    #[test]
+    fn an_interactive_shell_is_asked_for_by_its_option() {
+        for (words, expected) in [
+            (&["-i"][..], true),
+            (&["-il"], true),
+            (&["-ic", "x"], true),
+            (&["-c", "-i", "x"], true),
+            (&[], false),
+            (&["-lc", "x", "-i"], false),
+            (&["x -i"], false),
+        ] {
+            let understood = understood(words).map(|words| words.is_interactive);
+            assert_eq!(understood.unwrap(), expected, "{words:?}");
+        }
     }
 
     #[test]

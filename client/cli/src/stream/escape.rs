@@ -31,6 +31,11 @@ impl Controls {
     }
 }
 
+/// Remembers that a program has moved the cursor.
+pub(crate) fn set_cursor_moved() {
+    CURSOR_MOVED.store(true, Ordering::Relaxed);
+}
+
 /// Returns whether a program has moved the cursor since the last call of this function.
 pub(crate) fn take_cursor_moved() -> bool {
     CURSOR_MOVED.swap(false, Ordering::Relaxed)
@@ -91,7 +96,7 @@ impl Escaper {
             EscapeMode::Exact => data.to_vec(),
             EscapeMode::Raw => {
                 if data.iter().any(|byte| !(b' '..=b'~').contains(byte) && *byte != b'\n') {
-                    CURSOR_MOVED.store(true, Ordering::Relaxed);
+                    set_cursor_moved();
                 }
                 data.to_vec()
             }
@@ -128,7 +133,7 @@ impl Escaper {
             SequenceState::Passes { colour } => {
                 self.coloured |= colour;
                 if !colour && self.pending.first() == Some(&ESCAPE) {
-                    CURSOR_MOVED.store(true, Ordering::Relaxed);
+                    set_cursor_moved();
                 }
                 out.append(&mut self.pending);
             }
