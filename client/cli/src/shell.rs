@@ -53,9 +53,10 @@ input. The options -a, -b, -e, -f, -h, -n, -t, -u, -v, -x, -B, -C, -E, -P, -T, -
 go to bash, and with + in place of - too; -l has no effect. The directory is the caller's. Standard
 input is passed on unless it is a terminal.
 
-At a terminal, without a line or a script or with -i, it is an interactive shell on a terminal of its
-own. What a command changes is committed when the next prompt appears. What is not approved then stays
-as it is for the shell alone, and is reviewed again with the next command. It reads no start-up files.
+At a terminal, without a line or a script or with -i, it is an interactive shell on a terminal of
+its own. What a command changes is committed when the next prompt appears. What is not approved then
+stays as it is for the shell alone, and is reviewed again with the next command. It reads no
+start-up files.
 
 The workspace is $PALISADE_WORKSPACE, or the nearest directory above that has a .git, or the
 directory itself. $PALISADE_PROFILE names the profile. $PALISADE_SHELL_ENV lists more variables to

@@ -19,8 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time for which an approval request must be visible before a key can approve it. A key typed
-/// for the previous request, or for something else, must not approve this one.
+/// The time for which an approval request must be visible, and no other key be typed, before a key can
+/// approve it. A key typed for the previous request, or for something else, must not approve this one.
 const PAUSE: Duration = Duration::from_millis(300);
 
 const ESCAPE: u8 = 0x1b;
@@ -242,7 +242,7 @@ impl ApprovalQueue {
                 KeyAction::Nothing
             }
             b'q' | INTERRUPT => KeyAction::Quit,
-            _ if now < self.ready => KeyAction::Nothing,
+            _ if now < self.ready => self.wait_again(now),
             b'y' => match self.front() {
                 Some(question) => KeyAction::Answer(answer(question, Verdict::Approve, "")),
                 None => KeyAction::Nothing,
@@ -253,8 +253,14 @@ impl ApprovalQueue {
                 self.mode = PromptMode::Abort;
                 KeyAction::Say("  its calls are killed and its approval requests denied".to_owned())
             }
-            _ => KeyAction::Nothing,
+            _ => self.wait_again(now),
         }
+    }
+
+    /// Takes a key for a part of something else that is being typed.
+    fn wait_again(&mut self, now: Instant) -> KeyAction {
+        self.ready = now + PAUSE;
+        KeyAction::Nothing
     }
 
     /// Offers the scopes for which the first approval request may be remembered.

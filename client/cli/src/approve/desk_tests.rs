@@ -21,7 +21,8 @@ fn yes_counts_only_after_it_could_be_read() {
         assert_eq!(desk.typed(key, before), KeyAction::Nothing);
     }
     assert_eq!(desk.prompt(80, before), "...");
-    assert_eq!(desk.typed(b"y", now), KeyAction::Answer(Answer::approve()));
+    assert_eq!(desk.typed(b"y", now), KeyAction::Nothing, "it is another key of the same text");
+    assert_eq!(desk.typed(b"y", now + PAUSE), KeyAction::Answer(Answer::approve()));
 }
 
 #[test]
@@ -145,4 +146,20 @@ fn what_others_must_still_approve_is_told_until_it_is_over() {
     assert!(told.ends_with("is over: approved by handler:program:␛rules"), "{told}");
     assert_eq!(desk.over(&over), None);
     assert_eq!(desk.prompt(80, now), "Waiting for approval requests (q quits)");
+}
+
+#[test]
+fn a_text_that_is_typed_for_something_else_approves_nothing() {
+    let (mut desk, start) = desk();
+    // Keys as a person types them, some before the request was visible for long enough.
+    let mut now = start - PAUSE;
+    for key in "by my day: yyyy y\r y".bytes() {
+        now += PAUSE / 3;
+        assert_eq!(desk.typed(&[key], now), KeyAction::Nothing, "{:?}", char::from(key));
+    }
+    assert!(desk.prompt(100, now).starts_with("..."));
+    // The control: after a pause the key counts.
+    now += PAUSE;
+    assert!(desk.prompt(100, now).starts_with("[y]es"));
+    assert!(matches!(desk.typed(b"y", now), KeyAction::Answer(_)));
 }

@@ -23,7 +23,7 @@ const MODES: [&str; 17] = [
 /// A terminal's answer would be typed into the program that reads the terminal next.
 #[derive(Debug, Default)]
 pub(super) struct ScreenFilter {
-    state: SequenceState,
+    state: StartedSequence,
 }
 
 /// The filtered form of one piece of output.
@@ -37,7 +37,7 @@ pub(super) struct ScreenOutput {
 
 /// The control sequence that has begun, with the characters so far.
 #[derive(Debug, Default)]
-enum SequenceState {
+enum StartedSequence {
     #[default]
     None,
     /// Behind `ESC`.
@@ -63,38 +63,43 @@ impl ScreenFilter {
     }
 
     /// Takes one character; returns the state after it.
-    fn take(&mut self, c: char, out: &mut ScreenOutput) -> SequenceState {
+    fn take(&mut self, c: char, out: &mut ScreenOutput) -> StartedSequence {
         let state = std::mem::take(&mut self.state);
-        if let SequenceState::Command(command) = &state
+        if let StartedSequence::Command(command) = &state
             && matches!(c, '\x07' | '\x1b' | '\u{9c}')
         {
             out.has_prompt |= command == PROMPT;
         }
         match (state, c) {
-            (_, '\x1b') => SequenceState::Escape(String::new()),
-            (SequenceState::Escape(part), ' '..='~') => escaped(part, c, out),
-            (SequenceState::Control(part), ' '..='?') => SequenceState::Control(longer(part, c)),
-            (SequenceState::Control(part), '@'..='~') => {
+            (_, '\x1b') => StartedSequence::Escape(String::new()),
+            (StartedSequence::Escape(part), ' '..='~') => escaped(part, c, out),
+            (StartedSequence::Control(part), ' '..='?') => {
+                StartedSequence::Control(longer(part, c))
+            }
+            (StartedSequence::Control(part), '@'..='~') => {
                 if part.len() < LONGEST && is_harmless(&part, c) {
                     out.text.extend(["\x1b[", &part]);
                     out.text.push(c);
                 }
-                SequenceState::None
+                StartedSequence::None
             }
             // Cancelled, or ended.
             (
-                SequenceState::Command(_) | SequenceState::Ignored,
+                StartedSequence::Command(_) | StartedSequence::Ignored,
                 '\x07' | '\x18' | '\x1a' | '\u{9c}',
-            ) => SequenceState::None,
-            (SequenceState::Command(part), c) => SequenceState::Command(longer(part, c)),
-            (SequenceState::Ignored, _) => SequenceState::Ignored,
+            ) => StartedSequence::None,
+            (StartedSequence::Command(part), c) => StartedSequence::Command(longer(part, c)),
+            (StartedSequence::Ignored, _) => StartedSequence::Ignored,
             // A sequence that breaks off is dropped.
-            (SequenceState::None | SequenceState::Escape(_) | SequenceState::Control(_), c) => {
+            (
+                StartedSequence::None | StartedSequence::Escape(_) | StartedSequence::Control(_),
+                c,
+            ) => {
                 let is_text = matches!(c, '\n' | '\r' | '\t' | '\x07' | '\x08' | '\x0e' | '\x0f');
                 if is_text || !c.is_control() {
                     out.text.push(c);
                 }
-                SequenceState::None
+                StartedSequence::None
             }
         }
     }
@@ -109,12 +114,12 @@ fn longer(mut part: String, c: char) -> String {
 }
 
 /// Takes a character behind `ESC`.
-fn escaped(part: String, c: char, out: &mut ScreenOutput) -> SequenceState {
+fn escaped(part: String, c: char, out: &mut ScreenOutput) -> StartedSequence {
     match (part.as_str(), c) {
-        ("", '[') => return SequenceState::Control(String::new()),
-        ("", ']') => return SequenceState::Command(String::new()),
-        ("", 'P' | 'X' | '^' | '_') => return SequenceState::Ignored,
-        (_, ' '..='/') => return SequenceState::Escape(longer(part, c)),
+        ("", '[') => return StartedSequence::Control(String::new()),
+        ("", ']') => return StartedSequence::Command(String::new()),
+        ("", 'P' | 'X' | '^' | '_') => return StartedSequence::Ignored,
+        (_, ' '..='/') => return StartedSequence::Escape(longer(part, c)),
         // The cursor's position, scrolling, the keypad, a reset; character sets.
         ("", '7' | '8' | 'D' | 'E' | 'H' | 'M' | '=' | '>' | 'c')
         | ("(" | ")" | "*" | "+", '0' | 'A' | 'B') => {
@@ -124,7 +129,7 @@ fn escaped(part: String, c: char, out: &mut ScreenOutput) -> SequenceState {
         }
         _ => {}
     }
-    SequenceState::None
+    StartedSequence::None
 }
 
 /// Returns `true` if a control sequence changes nothing but the screen, its modes and colours.
