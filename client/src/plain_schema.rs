@@ -67,7 +67,7 @@ struct Rewriter<'a> {
     root: &'a Value,
     /// The maximum depth.
     most: usize,
-    /// What may still be read and written.
+    /// The number of parts and bytes that may still be read and written.
     parts: usize,
     bytes: usize,
     /// The schemas that the present one stands in.

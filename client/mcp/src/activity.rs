@@ -1,4 +1,4 @@
-//! What a call of the daemon is doing until it ends: it runs, or it waits for approval.
+//! The state of a call of the daemon until it ends: it runs, or it waits for approval.
 
 use palisade_client::{Call, CallResult, Error, Event, Running, WAITING_FOR_APPROVAL};
 use serde::Serialize;

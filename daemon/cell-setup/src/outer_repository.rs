@@ -1,7 +1,7 @@
 //! Finds the repository around a workspace that is a directory in the working tree of git. Runs in
 //! the cell, while it has privilege.
 //!
-//! What git tracks there is no noise, so the file tools need its index. It is opened with the
+//! Files that git tracks there are no noise, so the file tools need its index. It is opened with the
 //! session's rights and not read here. Nothing of the repository becomes visible to programs: the
 //! rules of Landlock leave the index out.
 

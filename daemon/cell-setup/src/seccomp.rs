@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 /// The sockets of most sessions.
 const USUAL: Sockets = Sockets { network: NetworkSockets::Own, unix: true };
 
-/// What the fixed rules leave to a process.
+/// The sockets and set-id bits that the fixed rules leave to a process.
 pub(crate) type Bounds = (Sockets, SetIdBits);
 
 /// The set-id bits that processes may have.

@@ -275,7 +275,7 @@ where
     tokio::io::copy_bidirectional_with_sizes(client, destination, CHUNK, CHUNK).await.map(drop)
 }
 
-/// Whether the server had sent something when its client spoke.
+/// The answer whether the server had sent something when its client spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listened {
     Silence,
@@ -357,7 +357,7 @@ pub(crate) struct Watched<S> {
     check: fn(&[u8]) -> io::Result<Watching>,
 }
 
-/// Whether more bytes of a stream are watched.
+/// The answer whether more bytes of a stream are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watching {
     GoesOn,

@@ -153,7 +153,7 @@ fn read_opening(bytes: &[u8], requests: RequestHandling) -> Opening {
     }
 }
 
-/// What is done with requests of HTTP on a connection that may carry any protocol.
+/// The handling of requests of HTTP on a connection that may carry any protocol.
 #[derive(Debug, Clone, Copy)]
 enum RequestHandling {
     Judged,

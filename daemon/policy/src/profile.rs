@@ -345,7 +345,7 @@ impl Profile {
     }
 
     /// Returns `true` if a rule keeps a path out of the result of a tool that looks at many paths.
-    /// That is so if the rule denies it, or if it would need an approval, which can not be
+    /// A rule does so if it denies it, or if it would need an approval, which can not be
     /// requested for each path. `named` is the path that the call names, which was judged already.
     /// Of `facts`, only workspace and home are used.
     #[must_use]

@@ -1,4 +1,4 @@
-//! What is read of an object: its content, or the reason that there is none.
+//! The outcome of reading an object: its content, or the reason that there is none.
 
 use std::rc::Rc;
 

@@ -142,8 +142,8 @@ mod tests {
         value: u32,
     }
 
-    /// What a program of these instructions may answer to a call of `clone`, whatever the bits of its
-    /// flags are that are not known.
+    /// Finds the answers that a program of these instructions may give to a call of `clone`, whatever
+    /// the bits of its flags are that are not known.
     fn answers(program: &BpfProgram, at: usize, word: Word, low: Word, found: &mut Vec<u32>) {
         let step = &program[at];
         let all = |value| Word { known: u32::MAX, value };

@@ -22,7 +22,7 @@ pub(crate) struct ProfilePlaces {
     /// The only profile to load, with those that it extends or is observed under; other files are
     /// not opened. `None`: all of them.
     pub(super) only: Option<String>,
-    /// Whether calls may take as long as jobs.
+    /// The longest time of calls: their own, or that of jobs.
     pub(super) calls: CallTime,
     pub(super) by: StartedBy,
     pub(super) offered: Vec<Offered>,

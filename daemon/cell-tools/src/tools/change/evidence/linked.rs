@@ -2,7 +2,7 @@
 //! worktree (`git worktree add`), `.git` is a file that names a directory of the main repository.
 //! Runs in the cell.
 //!
-//! What such a file says is not believed: the directory must be where git makes it, and its own
+//! Such a file is not believed: the directory must be where git makes it, and its own
 //! files must lead back to the worktree.
 
 use super::{
