@@ -1,7 +1,7 @@
 //! `palisade shell` at a terminal: an interactive shell, confined, whose changes are committed with
 //! each prompt.
 
-use palisade_tests::{Mode, Screen, World, binary, processes, rooms::until};
+use palisade_tests::{Mode, Screen, UNASKED, World, binary, processes, rooms::until};
 use std::{fs, path::Path, process::Command};
 
 /// Opens a terminal in which `palisade` is found.
@@ -111,6 +111,25 @@ fn what_a_command_changes_is_there_when_the_next_prompt_is() {
         screen.line("rm kept; exit");
         screen.shows("status=126");
         assert_eq!(text(&kept), "kept\n");
+    }
+}
+
+#[test]
+fn without_a_transaction_changes_take_effect_at_once() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let daemon = world.daemon();
+        let screen = screen(&world, |command| {
+            command.env("PALISADE_SOCKET", &daemon.socket).env("PALISADE_PROFILE", UNASKED);
+        });
+        start(&screen);
+        screen.line("echo one > made; read x");
+        until("it is there", || text(&world.workspace().join("made")) == "one\n");
+        screen.keys(&["Enter"]);
+        screen.line("echo go''es-on; exit");
+        screen.shows("status=0");
+        let shown = screen.text();
+        assert!(shown.contains("goes-on") && !shown.contains("error:"), "{mode:?}: {shown}");
     }
 }
 

@@ -15,7 +15,9 @@ use crate::{
     paint, print,
     stream::{self, Bytes},
 };
-use palisade_client::{Call, Error, ErrorCode, JobStatus, Session, WireError, arguments::Bash};
+use palisade_client::{
+    Call, Error, ErrorCode, JobStatus, Route, Session, WireError, arguments::Bash,
+};
 use std::{cell::Cell, io, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -67,8 +69,14 @@ pub(super) async fn run(
         return Err(error.into());
     }
     let job = JobStatus::of(&started).ok_or_else(no_job)?.job;
-    let has_line = Cell::new(false);
-    let shell = InteractiveShell { session, job, terminal: &terminal, approvers, has_line };
+    let shell = InteractiveShell {
+        session,
+        job,
+        terminal: &terminal,
+        approvers,
+        commits: started.route == Some(Route::Transaction),
+        has_line: Cell::new(false),
+    };
     let modes = terminal.pass_through().map_err(|error| gone(&error))?;
     let ended = shell.serve(keys).await;
     let reset = terminal.reset_after_program();
@@ -89,6 +97,8 @@ struct InteractiveShell<'a> {
     job: u64,
     terminal: &'a Terminal,
     approvers: &'a Approvers,
+    /// True if the shell runs in a transaction. Under `guard = "off"` its changes take effect at once.
+    commits: bool,
     /// True if a line was entered since the last prompt. A prompt that is only printed again ends no
     /// command.
     has_line: Cell<bool>,
@@ -127,7 +137,7 @@ impl InteractiveShell<'_> {
                 let _turn = SCREEN.lock().await;
                 print::bytes(output.text.as_bytes())?;
             }
-            if output.has_prompt && self.has_line.take() {
+            if output.has_prompt && self.has_line.take() && self.commits {
                 // Once nothing acts any more, the shell is about to end.
                 actions.send(Action::Commit).await.unwrap_or_default();
             }
