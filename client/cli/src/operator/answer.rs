@@ -14,8 +14,8 @@ use palisade_client::{Answer, Question, Review};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The answer applies only to the approval request as it is now. Exit status: 0 accepted; 1 no such
-approval request is waiting; 126 it has ended meanwhile, or this user may not answer it; 125 Palisade
-failed.
+approval request is waiting; 126 it has ended meanwhile, or this user may not answer it; 125
+Palisade failed.
 
 Examples:
   palisade answer q-0192f0d1 approve
