@@ -29,7 +29,7 @@ class Waiting(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(ended, [True])
 
     async def test_a_cancellation_is_never_swallowed(self) -> None:
-        # The work ends, well or not, and some turns of the event loop later the caller is cancelled.
+        # The work ends, well or not, and some turns of the loop later the caller is cancelled.
         for fails in (False, True):
             cancelled = 0
             for turns in range(8):

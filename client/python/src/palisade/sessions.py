@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
