@@ -2,8 +2,8 @@
 
 use crate::Error;
 use palisade_protocol::{
-    Decision, Deny, JsonText, Modified, Part, Question, RawPath, Register, Remember, Replace,
-    Review, Scope, SessionId, ToolName, Until, Withhold,
+    ApprovalRequest, Decision, Deny, JsonText, Modified, Part, RawPath, Register, Remember,
+    Replace, Review, Scope, SessionId, ToolName, Until, Withhold,
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -188,10 +188,10 @@ impl Answer {
     }
 
     /// Binds the answer to an approval request, by its digest.
-    pub(crate) fn to_wire(&self, question: &Question) -> palisade_protocol::Answer {
+    pub(crate) fn to_wire(&self, request: &ApprovalRequest) -> palisade_protocol::Answer {
         palisade_protocol::Answer {
-            question: question.question.clone(),
-            digest: question.digest.clone(),
+            request: request.id.clone(),
+            digest: request.digest.clone(),
             decision: self.decision.clone(),
             remember: self.remember.clone(),
         }

@@ -1,7 +1,7 @@
 //! Answers approval requests with a function. Runs in the operator's process.
 
 use crate::{Answer, Error, ErrorCode, Operator, OperatorEvent, Registration};
-use palisade_protocol::{Question, QuestionId};
+use palisade_protocol::{ApprovalId, ApprovalRequest};
 use std::{collections::HashMap, time::Duration};
 use tokio::{
     task::{self, AbortHandle, JoinError, JoinSet},
@@ -41,7 +41,7 @@ impl Operator {
     /// the reason the connection ended.
     pub async fn handle<F, A>(&self, registration: Registration, decide: F) -> Result<(), Error>
     where
-        F: Fn(Question) -> A,
+        F: Fn(ApprovalRequest) -> A,
         A: Future<Output = Answer> + Send + 'static,
     {
         let mut beat = registration.promised_heartbeat().map(beat);
@@ -50,10 +50,10 @@ impl Operator {
         loop {
             tokio::select! {
                 event = self.next() => match event {
-                    Some(OperatorEvent::Question(request)) => {
+                    Some(OperatorEvent::ApprovalRequest(request)) => {
                         requests.start(*request.clone(), decide(*request));
                     }
-                    Some(OperatorEvent::Over(over)) => requests.stop(&over.question),
+                    Some(OperatorEvent::Over(over)) => requests.stop(&over.request),
                     // No other event concerns an approver.
                     Some(_) => {}
                     None => return Err(self.ended()),
@@ -69,7 +69,7 @@ impl Operator {
     }
 
     /// Gives an answer. If the daemon refuses it, the request is denied with the reason.
-    async fn give(&self, request: &Question, answer: Answer) -> Result<(), Error> {
+    async fn give(&self, request: &ApprovalRequest, answer: Answer) -> Result<(), Error> {
         let Err(error) = self.answer(request, answer).await else { return Ok(()) };
         if is_settled(&error) {
             return Ok(());
@@ -107,23 +107,23 @@ async fn tick(beat: &mut Option<Interval>) {
 #[derive(Default)]
 struct OpenRequests {
     decisions: JoinSet<Answer>,
-    by_task: HashMap<task::Id, Question>,
-    handles: HashMap<QuestionId, AbortHandle>,
+    by_task: HashMap<task::Id, ApprovalRequest>,
+    handles: HashMap<ApprovalId, AbortHandle>,
 }
 
 impl OpenRequests {
     fn start(
         &mut self,
-        request: Question,
+        request: ApprovalRequest,
         decision: impl Future<Output = Answer> + Send + 'static,
     ) {
         let handle = self.decisions.spawn(decision);
-        let id = request.question.clone();
+        let id = request.id.clone();
         self.by_task.insert(handle.id(), request);
         self.handles.insert(id, handle);
     }
 
-    fn stop(&mut self, request: &QuestionId) {
+    fn stop(&mut self, request: &ApprovalId) {
         if let Some(handle) = self.handles.remove(request) {
             self.by_task.remove(&handle.id());
             handle.abort();
@@ -134,13 +134,13 @@ impl OpenRequests {
     fn decided(
         &mut self,
         decided: Result<(task::Id, Answer), JoinError>,
-    ) -> Option<(Question, Answer)> {
+    ) -> Option<(ApprovalRequest, Answer)> {
         let (id, answer) = match decided {
             Ok((id, answer)) => (id, answer),
             Err(error) => (error.id(), Answer::deny("the approver's function panicked")),
         };
         let request = self.by_task.remove(&id)?;
-        self.handles.remove(&request.question);
+        self.handles.remove(&request.id);
         Some((request, answer))
     }
 }

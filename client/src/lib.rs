@@ -93,18 +93,18 @@ pub use open::Open;
 pub use operator::Operator;
 pub use palisade_programs::NotFound as ProgramNotFound;
 pub use palisade_protocol::{
-    Answered, Approval, ApprovalOutcome, Ask, Asker, AuditOperation, Bytes, CallEnded, CallId,
-    CallOverview, CallRecords, CallResult, CallStage, CallStarted, Checkpoint, Claim,
-    CommandPrefix, ConnectionInfo, Connections, DecidedBy, Decision, Degraded, Denial, Denied,
-    Deny, ErrorClass, ErrorCode, FileChange, Finding, Forget, Forgotten, Grant, GrantId, Guard,
-    HandlerId, JobInfo, Jobs, JsonText, KeptOverview, LandlockReceipt, LayerStatus, LimitReceipt,
-    LossScope, Modified, NameError, NetworkReceipt, Observed, Opened, OutputPage, Overview, Part,
-    PathScope, PermissionClass, Question, QuestionApproved, QuestionId, QuestionOver, RawPath,
-    Receipt, RecordsStatus, Remember, Replace, RequestId, ReverseThinking, Review, Route, Scope,
-    ScopeHistory, ScopeUse, SeccompReceipt, SessionId, SessionLimits, SessionOverview,
-    SessionStatus, Severity, Span, Status, Stream, Target, ToolMetadata, ToolName, ToolSpec,
-    UndoQuery, UndoRecord, UndoRecords, Until, View, ViewLine, WAITING_FOR_APPROVAL, Welcome,
-    WireError, Withhold, arguments, limits,
+    Answered, Approval, ApprovalClosed, ApprovalGiven, ApprovalId, ApprovalOutcome,
+    ApprovalRequest, Ask, Asker, AuditOperation, Bytes, CallEnded, CallId, CallOverview,
+    CallRecords, CallResult, CallStage, CallStarted, Checkpoint, Claim, CommandPrefix,
+    ConnectionInfo, Connections, DecidedBy, Decision, Degraded, Denial, Denied, Deny, ErrorClass,
+    ErrorCode, FileChange, Finding, Forget, Forgotten, Grant, GrantId, Guard, HandlerId, JobInfo,
+    Jobs, JsonText, KeptOverview, LandlockReceipt, LayerStatus, LimitReceipt, LossScope, Modified,
+    NameError, NetworkReceipt, Observed, Opened, OutputPage, Overview, Part, PathScope,
+    PermissionClass, RawPath, Receipt, RecordsStatus, Remember, Replace, RequestId,
+    ReverseThinking, Review, Route, Scope, ScopeHistory, ScopeUse, SeccompReceipt, SessionId,
+    SessionLimits, SessionOverview, SessionStatus, Severity, Span, Status, Stream, Target,
+    ToolMetadata, ToolName, ToolSpec, UndoQuery, UndoRecord, UndoRecords, Until, View, ViewLine,
+    WAITING_FOR_APPROVAL, Welcome, WireError, Withhold, arguments, limits,
 };
 pub use plain_schema::plain_schema;
 pub use provided::{Invoked, Output, ProvidedTool};

@@ -2,8 +2,8 @@
 //! caller that asks for the next event. Runs in the operator's process.
 
 use palisade_protocol::{
-    Approval, CallEnded, CallId, CallStarted, Denied, Event, Question, QuestionApproved,
-    QuestionOver, SessionId, Stream,
+    Approval, ApprovalClosed, ApprovalGiven, ApprovalRequest, CallEnded, CallId, CallStarted,
+    Denied, Event, SessionId, Stream,
 };
 use std::sync::{
     Arc,
@@ -23,11 +23,11 @@ const BACKLOG_BYTES: u64 = 8 * 1024 * 1024;
 #[non_exhaustive]
 pub enum OperatorEvent {
     /// To an approver: an approval request to answer.
-    Question(Box<Question>),
+    ApprovalRequest(Box<ApprovalRequest>),
     /// To an approver that was asked: no answer is needed any more.
-    Over(QuestionOver),
+    Over(ApprovalClosed),
     /// To an approver that was asked: one has approved, and others still must.
-    Approved(QuestionApproved),
+    Approved(ApprovalGiven),
     /// To subscribers: the decision on an approval request.
     Approval(Approval),
     /// To subscribers: a call begins.
@@ -116,7 +116,7 @@ impl OperatorEvent {
     fn bytes(&self) -> u64 {
         match self {
             Self::CallOutput { data, .. } => data.len() as u64,
-            Self::Question(_)
+            Self::ApprovalRequest(_)
             | Self::Over(_)
             | Self::Approved(_)
             | Self::Approval(_)
@@ -145,9 +145,9 @@ impl NewsSender {
     /// calls.
     pub(crate) fn take(&self, event: Event) -> Option<Event> {
         let (event, bounded) = match event {
-            Event::Question(question) => (OperatorEvent::Question(question), false),
-            Event::QuestionOver(over) => (OperatorEvent::Over(over), false),
-            Event::QuestionApproved(approved) => (OperatorEvent::Approved(approved), false),
+            Event::ApprovalRequest(request) => (OperatorEvent::ApprovalRequest(request), false),
+            Event::ApprovalClosed(over) => (OperatorEvent::Over(over), false),
+            Event::ApprovalGiven(approved) => (OperatorEvent::Approved(approved), false),
             Event::ToolApproval(approval) => (OperatorEvent::Approval(approval), true),
             Event::CallStarted(started) => (OperatorEvent::CallStarted(started), true),
             Event::CallEnded(ended) => (OperatorEvent::CallEnded(ended), true),
@@ -166,7 +166,7 @@ impl NewsSender {
             match event {
                 OperatorEvent::Lost { events, bytes } => self.counts.lose(events, bytes),
                 OperatorEvent::CallOutput { .. }
-                | OperatorEvent::Question(_)
+                | OperatorEvent::ApprovalRequest(_)
                 | OperatorEvent::Over(_)
                 | OperatorEvent::Approved(_)
                 | OperatorEvent::Approval(_)

@@ -9,9 +9,9 @@ use crate::{
     news::NewsReceiver,
 };
 use palisade_protocol::{
-    Abort, Answered, CallId, CallRecords, ConnectionInfo, Forget, Forgotten, Grant, GrantId,
-    HandlerId, Kill, Overview, Question, RecordQuery, Reply, Request, Revoke, Scope, ScopeHistory,
-    ScopeQuery, SessionId, Subscribe, Welcome,
+    Abort, Answered, ApprovalRequest, CallId, CallRecords, ConnectionInfo, Forget, Forgotten,
+    Grant, GrantId, HandlerId, Kill, Overview, RecordQuery, Reply, Request, Revoke, Scope,
+    ScopeHistory, ScopeQuery, SessionId, Subscribe, Welcome,
 };
 use std::{path::Path, sync::Arc};
 use tokio::{net::UnixStream, sync::Mutex};
@@ -107,10 +107,10 @@ impl Operator {
     /// ([`Error::is_remember_refusal`]). With any other error the answer does not count.
     pub async fn answer(
         &self,
-        question: &Question,
+        request: &ApprovalRequest,
         answer: impl Into<Answer>,
     ) -> Result<Answered, Error> {
-        let answer = answer.into().to_wire(question);
+        let answer = answer.into().to_wire(request);
         let Reply::Answered(answered) = self.ask(Request::Answer(Box::new(answer))).await? else {
             return Err(unexpected("answer"));
         };
@@ -121,11 +121,11 @@ impl Operator {
     ///
     /// # Errors
     /// If the connection is gone.
-    pub async fn pending(&self) -> Result<Vec<Question>, Error> {
+    pub async fn pending(&self) -> Result<Vec<ApprovalRequest>, Error> {
         let Reply::Pending(pending) = self.ask(Request::Pending).await? else {
             return Err(unexpected("pending"));
         };
-        Ok(pending.questions)
+        Ok(pending.requests)
     }
 
     /// Lists the remembered approvals, oldest first.
@@ -146,10 +146,10 @@ impl Operator {
     /// `stale_approval` or `not_found` if the request does not wait any more.
     pub async fn scope_history(
         &self,
-        question: &Question,
+        request: &ApprovalRequest,
         scopes: Vec<Scope>,
     ) -> Result<ScopeHistory, Error> {
-        let query = ScopeQuery { question: question.question.clone(), scopes };
+        let query = ScopeQuery { request: request.id.clone(), scopes };
         let Reply::ScopeHistory(history) = self.ask(Request::ScopeHistory(query)).await? else {
             return Err(unexpected("scope_history"));
         };

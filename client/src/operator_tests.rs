@@ -5,8 +5,8 @@ use crate::{
     fake::Fake,
 };
 use palisade_protocol::{
-    Answered, ApprovalOutcome, CallStarted, DecidedBy, Decision, Deny, Event, Pending, Question,
-    QuestionOver, Register, Registered, Remember, Reply, Request, Review, ServerMessage,
+    Answered, ApprovalClosed, ApprovalOutcome, ApprovalRequest, CallStarted, DecidedBy, Decision,
+    Deny, Event, Pending, Register, Registered, Remember, Reply, Request, Review, ServerMessage,
     limits::VERSION,
 };
 use std::time::Duration;
@@ -19,9 +19,9 @@ async fn connected() -> (Operator, Fake) {
     (operator.unwrap(), fake)
 }
 
-fn question(id: &str) -> Question {
+fn request(id: &str) -> ApprovalRequest {
     let text = format!(
-        r#"{{"question":"{id}","digest":"d-{id}","review":"input","asker":{{"uid":1000,"pid":1,
+        r#"{{"id":"{id}","digest":"d-{id}","review":"input","asker":{{"uid":1000,"pid":1,
         "unit":null,"session":"s1","profile":"default","workspace":"/w"}},"call_id":"c1",
         "tool":"bash","arguments":{{"command":"rm x"}},"cwd":"/w","reason":null,
         "reverse_thinking":null,"findings":[],"why":"ask","view":{{"lines":[],"targets":[],
@@ -70,10 +70,12 @@ async fn a_handler_registers_hears_and_answers_with_the_digest() {
     };
     assert_eq!(asked, Request::Register(expected));
 
-    let event = Event::Question(Box::new(question("q-1")));
+    let event = Event::ApprovalRequest(Box::new(request("q-1")));
     fake.send(&ServerMessage::Event(event)).await;
-    let Some(OperatorEvent::Question(asked)) = operator.next().await else { panic!("no question") };
-    assert_eq!(*asked, question("q-1"));
+    let Some(OperatorEvent::ApprovalRequest(asked)) = operator.next().await else {
+        panic!("no request")
+    };
+    assert_eq!(*asked, request("q-1"));
     let answer = Answer::approve().remember(Scope::ExactCall, Until::Session);
     let daemon = async {
         let asked = fake.next().await;
@@ -85,7 +87,7 @@ async fn a_handler_registers_hears_and_answers_with_the_digest() {
     let answered = answered.unwrap();
     assert_eq!((answered.grant.unwrap().as_str(), answered.missing), ("g-1", 1));
     let expected = palisade_protocol::Answer {
-        question: "q-1".parse().unwrap(),
+        request: "q-1".parse().unwrap(),
         digest: "d-q-1".to_owned(),
         decision: Decision::Approve,
         remember: Some(Remember { scope: Scope::ExactCall, until: Until::Session }),
@@ -102,7 +104,7 @@ async fn a_stale_answer_is_an_error_with_its_code() {
         fake.reply(asked.id, Reply::Error(error)).await;
         asked.request
     };
-    let asked = question("q-2");
+    let asked = request("q-2");
     let answer = Answer::deny("no").guidance("ask first");
     let (refused, told) = tokio::join!(operator.answer(&asked, answer), daemon);
     assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::StaleApproval));
@@ -118,38 +120,38 @@ async fn an_answer_of_another_kind_is_not_taken_for_one() {
         let asked = fake.next().await;
         fake.reply(asked.id, Reply::Done).await;
     };
-    let asked = question("q-3");
+    let asked = request("q-3");
     let (refused, ()) = tokio::join!(operator.answer(&asked, Answer::approve()), daemon);
     assert!(matches!(refused, Err(Error::Protocol(_))), "{refused:?}");
 }
 
 #[tokio::test]
-async fn questions_come_through_a_flood_of_news_that_nobody_read() {
+async fn requests_come_through_a_flood_of_news_that_nobody_read() {
     let (operator, mut fake) = connected().await;
     for _ in 0..5000 {
         fake.send(&ServerMessage::Event(started())).await;
     }
-    fake.send(&ServerMessage::Event(Event::Question(Box::new(question("q-4"))))).await;
-    let over = QuestionOver {
-        question: "q-4".parse().unwrap(),
+    fake.send(&ServerMessage::Event(Event::ApprovalRequest(Box::new(request("q-4"))))).await;
+    let over = ApprovalClosed {
+        request: "q-4".parse().unwrap(),
         outcome: ApprovalOutcome::Denied,
         by: DecidedBy::Default,
     };
-    fake.send(&ServerMessage::Event(Event::QuestionOver(over.clone()))).await;
+    fake.send(&ServerMessage::Event(Event::ApprovalClosed(over.clone()))).await;
     // The answer arrives although events wait; once it has arrived, all events before it have too.
     let daemon = async {
         let asked = fake.next().await;
-        fake.reply(asked.id, Reply::Pending(Pending { questions: vec![question("q-4")] })).await;
+        fake.reply(asked.id, Reply::Pending(Pending { requests: vec![request("q-4")] })).await;
     };
     let (pending, ()) = tokio::join!(operator.pending(), daemon);
-    assert_eq!(pending.unwrap(), [question("q-4")]);
+    assert_eq!(pending.unwrap(), [request("q-4")]);
     drop(fake);
     let (mut news, mut lost, mut rest) = (0, 0, Vec::new());
     while let Some(event) = operator.next().await {
         match event {
             OperatorEvent::CallStarted(_) => news += 1,
             OperatorEvent::Lost { events, bytes: 0 } => lost += events,
-            other @ (OperatorEvent::Question(_)
+            other @ (OperatorEvent::ApprovalRequest(_)
             | OperatorEvent::Over(_)
             | OperatorEvent::Approved(_)
             | OperatorEvent::Approval(_)
@@ -160,7 +162,8 @@ async fn questions_come_through_a_flood_of_news_that_nobody_read() {
         }
     }
     assert_eq!((news, lost), (4096, 904));
-    let expected = [OperatorEvent::Question(Box::new(question("q-4"))), OperatorEvent::Over(over)];
+    let expected =
+        [OperatorEvent::ApprovalRequest(Box::new(request("q-4"))), OperatorEvent::Over(over)];
     assert_eq!(rest, expected);
     assert!(matches!(operator.ended(), Error::Disconnected(_)));
 }
@@ -180,7 +183,7 @@ async fn next_answer(fake: &mut Fake, reply: Reply) -> (String, Decision) {
     let asked = fake.next().await;
     let Request::Answer(answer) = asked.request else { panic!("{:?}", asked.request) };
     fake.reply(asked.id, reply).await;
-    (answer.question.to_string(), answer.decision)
+    (answer.request.to_string(), answer.decision)
 }
 
 fn answered() -> Reply {
@@ -192,7 +195,7 @@ fn refused(code: ErrorCode) -> Reply {
 }
 
 async fn ask(fake: &mut Fake, id: &str) {
-    fake.send(&ServerMessage::Event(Event::Question(Box::new(question(id))))).await;
+    fake.send(&ServerMessage::Event(Event::ApprovalRequest(Box::new(request(id))))).await;
 }
 
 fn deny(reason: &str) -> Decision {
@@ -209,12 +212,12 @@ async fn registered(fake: &mut Fake) {
 async fn a_function_answers_each_request_and_is_dropped_with_one_that_is_over() {
     let (operator, mut fake) = connected().await;
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
-    let decide = move |request: Question| {
+    let decide = move |request: ApprovalRequest| {
         let started = started.clone();
         async move {
             let dropped = started.clone();
-            started.send(request.question.to_string()).unwrap();
-            match request.question.as_str() {
+            started.send(request.id.to_string()).unwrap();
+            match request.id.as_str() {
                 "q-slow" => {
                     let _guard = Dropped(dropped);
                     std::future::pending().await
@@ -244,12 +247,12 @@ async fn a_function_answers_each_request_and_is_dropped_with_one_that_is_over() 
         assert_eq!(id, "q-refused");
         let Decision::Deny(denial) = decision else { panic!("{decision:?}") };
         assert!(denial.reason.starts_with("the approver's answer was refused: "), "{denial:?}");
-        let over = QuestionOver {
-            question: "q-slow".parse().unwrap(),
+        let over = ApprovalClosed {
+            request: "q-slow".parse().unwrap(),
             outcome: ApprovalOutcome::Denied,
             by: DecidedBy::Default,
         };
-        fake.send(&ServerMessage::Event(Event::QuestionOver(over))).await;
+        fake.send(&ServerMessage::Event(Event::ApprovalClosed(over))).await;
         while starts.recv().await.unwrap() != "dropped" {}
         drop(fake);
     };

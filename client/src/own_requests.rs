@@ -2,7 +2,7 @@
 //! client do that. Runs in the agent's process.
 
 use crate::{Answer, Error, Registration, Session, client::unexpected};
-use palisade_protocol::{HandlerId, Question, Reply, Request};
+use palisade_protocol::{ApprovalRequest, HandlerId, Reply, Request};
 
 impl Session {
     /// Registers this connection as an approver for requests of this session.
@@ -26,10 +26,10 @@ impl Session {
     /// the answer is more than yes or no.
     pub async fn answer(
         &self,
-        question: &Question,
+        request: &ApprovalRequest,
         answer: impl Into<Answer>,
     ) -> Result<(), Error> {
-        let request = Request::Answer(Box::new(answer.into().to_wire(question)));
+        let request = Request::Answer(Box::new(answer.into().to_wire(request)));
         let Reply::Answered(_) = self.client().ask(request).await? else {
             return Err(unexpected("answer"));
         };

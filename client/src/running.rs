@@ -50,9 +50,9 @@ impl Event {
             WireEvent::Progress { call, message, done, total } => {
                 Some((call, Self::Progress { message, done, total }))
             }
-            WireEvent::Question(_)
-            | WireEvent::QuestionOver(_)
-            | WireEvent::QuestionApproved(_)
+            WireEvent::ApprovalRequest(_)
+            | WireEvent::ApprovalClosed(_)
+            | WireEvent::ApprovalGiven(_)
             | WireEvent::ToolApproval(_)
             | WireEvent::CallStarted(_)
             | WireEvent::CallEnded(_)

@@ -11,6 +11,7 @@ pub mod json;
 pub mod limits;
 pub mod wire;
 
+mod approval;
 mod bytes;
 mod check;
 mod checkpoint;
@@ -20,7 +21,6 @@ mod object;
 mod operator;
 mod overview;
 mod provider;
-mod question;
 mod receipt;
 mod records;
 mod reply;
@@ -31,10 +31,14 @@ mod table;
 mod tool;
 mod undo;
 
+pub use approval::{
+    Approval, ApprovalClosed, ApprovalGiven, ApprovalRequest, Asker, CallEnded, CallStarted,
+    Denied, FileChange, ReverseThinking, Target, View, ViewLine,
+};
 pub use bytes::{Bytes, JsonText, RawPath};
 pub use checkpoint::{ApprovalOutcome, Checkpoint, DecidedBy, DecidedByError};
 pub use error::{ErrorClass, ErrorCode, WireError};
-pub use names::{CallId, GrantId, HandlerId, NameError, QuestionId, SessionId, ToolName};
+pub use names::{ApprovalId, CallId, GrantId, HandlerId, NameError, SessionId, ToolName};
 pub use operator::{
     Abort, Answer, Answered, CommandPrefix, Decision, Deny, Grant, Grants, LossScope, Modified,
     Part, PathScope, Pending, Register, Registered, Remember, Replace, Review, Revoke, Scope,
@@ -46,10 +50,6 @@ pub use overview::{
 pub use provider::{
     Invocation, Invoke, InvokeCancelled, InvokeOutput, InvokeProgress, InvokeResult, Provide,
     Provided, ProvidedTool, Unprovide,
-};
-pub use question::{
-    Approval, Asker, CallEnded, CallStarted, Denied, FileChange, Question, QuestionApproved,
-    QuestionOver, ReverseThinking, Target, View, ViewLine,
 };
 pub use receipt::{
     Degraded, LandlockReceipt, LimitReceipt, NetworkReceipt, Observed, Receipt, SeccompReceipt,

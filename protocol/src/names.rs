@@ -106,7 +106,7 @@ name! {
 }
 name! {
     /// The id of one approval request. Assigned by the daemon.
-    QuestionId, "question id"
+    ApprovalId, "approval request id"
 }
 name! {
     /// The id of one remembered approval. Assigned by the daemon.

@@ -2,7 +2,7 @@
 //! remembered approvals and sessions. The agent socket refuses all of them but `subscribe`.
 
 use crate::{
-    GrantId, HandlerId, JsonText, Question, QuestionId, RawPath, SessionId, ToolName, object,
+    ApprovalId, ApprovalRequest, GrantId, HandlerId, JsonText, RawPath, SessionId, ToolName, object,
 };
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub enum Review {
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// The id of the approval request.
-    pub question: QuestionId,
+    pub request: ApprovalId,
     /// The digest from the approval request. The answer applies to exactly that content.
     pub digest: String,
     /// The decision.
@@ -195,7 +195,7 @@ pub struct LossScope {
 pub struct ScopeQuery {
     /// The id of a waiting approval request. Earlier ones of the same user, profile and tool are
     /// counted.
-    pub question: QuestionId,
+    pub request: ApprovalId,
     /// The scopes.
     #[serde(deserialize_with = "object::list")]
     pub scopes: Vec<Scope>,
@@ -282,7 +282,7 @@ pub struct Answered {
 #[serde(deny_unknown_fields)]
 pub struct Pending {
     /// The waiting approval requests, oldest first.
-    pub questions: Vec<Question>,
+    pub requests: Vec<ApprovalRequest>,
 }
 
 /// The reply to `Grants`.

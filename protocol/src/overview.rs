@@ -15,7 +15,7 @@ pub struct Overview {
     /// The broker's resident memory.
     pub memory_bytes: u64,
     /// The number of approval requests that wait for an answer.
-    pub questions: u64,
+    pub approval_requests: u64,
     /// The number of audit records that could not be written although their event had already
     /// happened.
     pub lost_records: u64,

@@ -1,9 +1,9 @@
 //! The daemon's replies and events.
 
 use crate::{
-    Answered, Approval, Bytes, CallEnded, CallId, CallRecords, CallResult, CallStarted, Denied,
-    Forgotten, Grants, Invoke, InvokeCancelled, KeptOverview, Open, Overview, Pending, Provided,
-    Question, QuestionApproved, QuestionOver, RawPath, Receipt, Registered, RequestId,
+    Answered, Approval, ApprovalClosed, ApprovalGiven, ApprovalRequest, Bytes, CallEnded, CallId,
+    CallRecords, CallResult, CallStarted, Denied, Forgotten, Grants, Invoke, InvokeCancelled,
+    KeptOverview, Open, Overview, Pending, Provided, RawPath, Receipt, Registered, RequestId,
     ScopeHistory, SessionId, ToolSpec, UndoRecords, WireError, table::replies,
 };
 use bincode::{Decode, Encode};
@@ -277,9 +277,9 @@ pub enum Event {
         total: Option<u64>,
     },
     /// To an approver: an approval request to answer.
-    Question(Box<Question>),
+    ApprovalRequest(Box<ApprovalRequest>),
     /// To the approvers that were asked: no answer is needed any more.
-    QuestionOver(QuestionOver),
+    ApprovalClosed(ApprovalClosed),
     /// To subscribers: the decision on an approval request.
     ToolApproval(Approval),
     /// To subscribers: a call begins.
@@ -311,7 +311,7 @@ pub enum Event {
         bytes: u64,
     },
     /// To the approvers that were asked: one has approved, and others still must.
-    QuestionApproved(QuestionApproved),
+    ApprovalGiven(ApprovalGiven),
 }
 
 /// A page of a call's stored output.

@@ -86,9 +86,9 @@ fn every_example_is_a_message() {
     let events = [
         "output",
         "progress",
-        "question",
-        "question_over",
-        "question_approved",
+        "approval_request",
+        "approval_closed",
+        "approval_given",
         "tool_approval",
         "call_started",
         "call_ended",

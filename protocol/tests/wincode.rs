@@ -50,7 +50,7 @@ wire! {
         deadline_ms: Option<u64>, heartbeat_ms: Option<u64>, session: Option<String>,
     }
     enum Review { Input, Output, Effects }
-    struct Answer { question: String, digest: String, decision: Decision, remember: Option<Remember> }
+    struct Answer { request: String, digest: String, decision: Decision, remember: Option<Remember> }
     enum Decision {
         Approve, ApproveModified(String), Deny([String; 2]), Pass, Replace(Replace), Withhold(String),
         ApprovePart(Part),
@@ -60,7 +60,7 @@ wire! {
     struct Remember { scope: Scope, until: Until }
     enum Scope { ExactCall, CommandPrefix(Vec<String>), Path(Vec<u8>), Losses(LossScope) }
     struct LossScope { path: Vec<u8>, kinds: Vec<String>, programs: Vec<String> }
-    struct ScopeQuery { question: String, scopes: Vec<Scope> }
+    struct ScopeQuery { request: String, scopes: Vec<Scope> }
     struct ScopeHistory { period_ms: u64, requests: u64, scopes: Vec<[u64; 2]> }
     struct CallRecords { call_id: String, lines: Vec<String>, is_cut: bool }
     enum Until { Session, Ms(u64) }
@@ -90,7 +90,7 @@ wire! {
     enum Reply {
         Welcome(Hello), Opened(Box<Opened>), Result(Box<CallResult>), Done, Pong, Output(OutputPage),
         Tools(Vec<ToolSpec>), Status(Box<Status>), Error(WireError), Registered(String),
-        Answered(Option<String>, u64), Pending(Vec<Question>), Grants(Vec<Grant>),
+        Answered(Option<String>, u64), Pending(Vec<ApprovalRequest>), Grants(Vec<Grant>),
         Provided(Vec<String>),
         Resumed(Box<Resumed>), Batch(Vec<CallResult>), Jobs(Vec<JobInfo>),
         Overview(Box<Overview>), Forgotten([u64; 3]), UndoRecords(UndoRecords),
@@ -101,7 +101,7 @@ wire! {
         address: Option<String>, time_ms: u64,
     }
     struct Overview {
-        server: String, launcher: bool, memory_bytes: u64, questions: u64, lost_records: u64,
+        server: String, launcher: bool, memory_bytes: u64, requests: u64, lost_records: u64,
         sessions: Vec<SessionOverview>, calls: Vec<CallOverview>, kept: Vec<KeptOverview>,
     }
     struct KeptOverview { uid: u32, bytes: [u64; 4] }
@@ -126,8 +126,8 @@ wire! {
         id: String, session: Option<String>, uid: u32, profile: String, tool: String, scope: Scope,
         summary: String, by: String, expires_in_ms: Option<u64>, used: u64,
     }
-    struct Question {
-        question: String, digest: String, review: Review, asker: Asker, call_id: String,
+    struct ApprovalRequest {
+        request: String, digest: String, review: Review, asker: Asker, call_id: String,
         tool: String, arguments: String, cwd: Vec<u8>, reason: Option<String>,
         reverse_thinking: Option<Thinking>, findings: Vec<Finding>, why: String, view: View,
         output: Option<String>, scopes: Vec<String>, prefix: Vec<String>, remember_ms: u64,
@@ -149,18 +149,18 @@ wire! {
     enum Event {
         Output { call: u64, stream: Stream, data: Vec<u8> },
         Progress { call: u64, message: String, done: u64, total: Option<u64> },
-        Question(Box<Question>), QuestionOver(QuestionOver), ToolApproval(Approval),
+        ApprovalRequest(Box<ApprovalRequest>), ApprovalClosed(ApprovalClosed), ToolApproval(Approval),
         CallStarted(CallStarted), CallEnded(CallEnded), Denied(Denied),
         Invoke(Box<Invoke>), InvokeCancelled(u64),
         CallOutput { names: [String; 2], stream: Stream, data: Vec<u8> },
-        Lost { events: u64, bytes: u64 }, QuestionApproved(QuestionApproved),
+        Lost { events: u64, bytes: u64 }, ApprovalGiven(ApprovalGiven),
     }
     struct Invoke {
         invocation: u64, session: String, tool: String, arguments: String,
         reason: Option<String>, deadline_ms: u64,
     }
-    struct QuestionApproved { question: String, by: String, missing: u64 }
-    struct QuestionOver { question: String, outcome: ApprovalOutcome, by: String }
+    struct ApprovalGiven { request: String, by: String, missing: u64 }
+    struct ApprovalClosed { request: String, outcome: ApprovalOutcome, by: String }
     struct Approval {
         names: [String; 3], arguments: String, review: Review, decision: ApprovalOutcome,
         texts: [String; 3],

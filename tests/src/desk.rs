@@ -1,7 +1,9 @@
 //! A daemon, a session under a profile of the test, and an operator who answers approval requests.
 
 use crate::{Daemon, Mode, Sandbox, World, profile_with};
-use palisade_client::{Answer, Event, Open, Operator, OperatorEvent, Question, Registration};
+use palisade_client::{
+    Answer, ApprovalRequest, Event, Open, Operator, OperatorEvent, Registration,
+};
 use palisade_protocol::{Ask, CallResult, ErrorCode, Review};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -99,9 +101,9 @@ impl Desk {
     pub fn bash(
         &self,
         line: &str,
-        answer: impl Fn(&Question) -> Answer,
-    ) -> (CallResult, Vec<Question>) {
-        self.call("bash", json!({"command": line}), |question| Some(answer(question)))
+        answer: impl Fn(&ApprovalRequest) -> Answer,
+    ) -> (CallResult, Vec<ApprovalRequest>) {
+        self.call("bash", json!({"command": line}), |request| Some(answer(request)))
     }
 
     /// Makes a call and answers its approval requests; `None` gives no answer.
@@ -110,12 +112,12 @@ impl Desk {
         &self,
         tool: &str,
         arguments: impl Serialize,
-        answer: impl Fn(&Question) -> Option<Answer>,
-    ) -> (CallResult, Vec<Question>) {
+        answer: impl Fn(&ApprovalRequest) -> Option<Answer>,
+    ) -> (CallResult, Vec<ApprovalRequest>) {
         let call = self.sandbox.session.call(tool, &arguments);
-        self.during(async { call.await.expect("a result") }, async |question| {
-            if let Some(given) = answer(question) {
-                self.operator.answer(question, given).await.expect("taken");
+        self.during(async { call.await.expect("a result") }, async |request| {
+            if let Some(given) = answer(request) {
+                self.operator.answer(request, given).await.expect("taken");
             }
         })
     }
@@ -127,8 +129,8 @@ impl Desk {
         &self,
         line: &str,
         other: impl FnOnce(),
-        answer: impl Fn(&Question) -> Answer,
-    ) -> (CallResult, Vec<Question>) {
+        answer: impl Fn(&ApprovalRequest) -> Answer,
+    ) -> (CallResult, Vec<ApprovalRequest>) {
         let call = async {
             let (mut ours, theirs) = tokio::io::duplex(64);
             let call = self.sandbox.session.bash(line).stream().attach_reader(theirs);
@@ -145,8 +147,8 @@ impl Desk {
             drop(ours);
             running.result().await.expect("a result")
         };
-        self.during(call, async |question| {
-            self.operator.answer(question, answer(question)).await.expect("taken");
+        self.during(call, async |request| {
+            self.operator.answer(request, answer(request)).await.expect("taken");
         })
     }
 
@@ -164,8 +166,8 @@ impl Desk {
     pub fn during(
         &self,
         call: impl Future<Output = CallResult>,
-        asked: impl AsyncFnMut(&Question),
-    ) -> (CallResult, Vec<Question>) {
+        asked: impl AsyncFnMut(&ApprovalRequest),
+    ) -> (CallResult, Vec<ApprovalRequest>) {
         self.sandbox.wait(during(&self.operator, call, asked))
     }
 }
@@ -174,17 +176,17 @@ impl Desk {
 pub async fn during<T>(
     operator: &Operator,
     call: impl Future<Output = T>,
-    mut asked: impl AsyncFnMut(&Question),
-) -> (T, Vec<Question>) {
+    mut asked: impl AsyncFnMut(&ApprovalRequest),
+) -> (T, Vec<ApprovalRequest>) {
     tokio::pin!(call);
-    let mut questions = Vec::new();
+    let mut requests = Vec::new();
     loop {
         tokio::select! {
-            result = &mut call => return (result, questions),
+            result = &mut call => return (result, requests),
             event = operator.next() => {
-                let Some(OperatorEvent::Question(question)) = event else { continue };
-                asked(&question).await;
-                questions.push(*question);
+                let Some(OperatorEvent::ApprovalRequest(request)) = event else { continue };
+                asked(&request).await;
+                requests.push(*request);
             }
         }
     }

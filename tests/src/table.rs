@@ -174,15 +174,15 @@ fn without_approver(table: &Table, desk: &Desk, copy: &Path, case: TableCase) ->
 fn with_approver(_: &Table, desk: &Desk, copy: &Path, case: TableCase) -> Vec<String> {
     let (calls, has_counted) = case;
     desk.attach();
-    let (mut wrong, mut questions) = (Vec::new(), 0);
+    let (mut wrong, mut requests) = (Vec::new(), 0);
     for call in calls {
         let (result, asked) = call.make_approved(desk);
-        questions += asked;
+        requests += asked;
         if !result.success {
             wrong.push(format!("approved, and failed: {call}: {:?}", result.error));
         }
     }
-    if questions == 0 {
+    if requests == 0 {
         wrong.push("nobody was asked".to_owned());
     }
     if !holds(desk, copy, has_counted) {

@@ -187,7 +187,7 @@ impl CallRecords {
             | Record::SessionOpen(_)
             | Record::SessionClose(_)
             | Record::Call(_)
-            | Record::Question(_)
+            | Record::ApprovalRequest(_)
             | Record::Answer(_)
             | Record::Repair(_)
             | Record::Rotate(_)

@@ -2,7 +2,9 @@
 //! person who uses it. The daemon decides which requests it may answer; a client may accept by itself.
 
 use crate::explain::explain;
-use palisade_client::{Answer, OperatorEvent, Question, Registration, Review, Session, model_text};
+use palisade_client::{
+    Answer, ApprovalRequest, OperatorEvent, Registration, Review, Session, model_text,
+};
 use rmcp::{
     RoleServer,
     model::{ElicitRequestParams, ElicitResult, ElicitationAction},
@@ -58,8 +60,8 @@ async fn serve(session: Session, peer: Peer<RoleServer>) {
     loop {
         tokio::select! {
             event = session.client().heard() => match event {
-                Some(OperatorEvent::Question(question)) => {
-                    asked.spawn(put(session.clone(), peer.clone(), question));
+                Some(OperatorEvent::ApprovalRequest(request)) => {
+                    asked.spawn(put(session.clone(), peer.clone(), request));
                 }
                 Some(_) => {}
                 None => return,
@@ -70,10 +72,10 @@ async fn serve(session: Session, peer: Peer<RoleServer>) {
 }
 
 /// Puts one approval request to the client, and passes its answer on.
-async fn put(session: Session, peer: Peer<RoleServer>, question: Box<Question>) {
-    let Some(form) = form(&question) else { return };
+async fn put(session: Session, peer: Peer<RoleServer>, request: Box<ApprovalRequest>) {
+    let Some(form) = form(&request) else { return };
     let given = match peer.create_elicitation(form).await {
-        Ok(result) => session.answer(&question, answer(&result)).await,
+        Ok(result) => session.answer(&request, answer(&result)).await,
         // Other approvers may still answer.
         Err(error) => {
             eprintln!("note: --elicit: the client did not answer: {error}");
@@ -97,7 +99,7 @@ fn answer(result: &ElicitResult) -> Answer {
 }
 
 /// Makes the form that a client shows.
-fn form(question: &Question) -> Option<ElicitRequestParams> {
+fn form(request: &ApprovalRequest) -> Option<ElicitRequestParams> {
     let schema = json!({
         "type": "object",
         "properties": {"approve": {"type": "boolean", "title": "Approve",
@@ -105,17 +107,17 @@ fn form(question: &Question) -> Option<ElicitRequestParams> {
         "required": ["approve"],
     });
     let requested_schema = serde_json::from_value(schema).ok()?;
-    let message = message(question);
+    let message = message(request);
     Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
 /// Describes an approval request to the person who uses the client.
-fn message(question: &Question) -> String {
-    let lines = question.view.lines.iter().map(|line| line.text.as_str());
-    let diff = question.view.diff.iter().map(String::as_str);
+fn message(request: &ApprovalRequest) -> String {
+    let lines = request.view.lines.iter().map(|line| line.text.as_str());
+    let diff = request.view.diff.iter().map(String::as_str);
     let text: Vec<&str> = lines.chain(diff).collect();
     let shown = model_text::shorten(&text.join("\n"), MAX_SHOWN);
-    format!("Palisade: {} needs approval ({}).\n{shown}", question.tool, question.why)
+    format!("Palisade: {} needs approval ({}).\n{shown}", request.tool, request.why)
 }
 
 /// Returns the name that the client gave itself, as far as the audit log can show it plainly.

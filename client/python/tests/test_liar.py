@@ -55,9 +55,9 @@ RESULT = {
     "receipt_digest": "d",
     "receipt": RECEIPT,
 }
-QUESTION: dict[str, Any] = {
-    "event": "question",
-    "question": "q",
+REQUEST: dict[str, Any] = {
+    "event": "approval_request",
+    "id": "q",
     "digest": "d",
     "review": "input",
     "tool": "bash",
@@ -262,7 +262,7 @@ class Liar(unittest.IsolatedAsyncioTestCase):
             for kind in ("welcome", "registered"):
                 number = json.loads(await reader.readline())["id"]
                 writer.write(line(number, {**WELCOME, "kind": kind}))
-            message = {"jsonrpc": "2.0", "method": "event", "params": QUESTION}
+            message = {"jsonrpc": "2.0", "method": "event", "params": REQUEST}
             writer.write(b"".join([json.dumps(message).encode() + b"\n"] * 30))
             await reader.read()
             writer.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import place
-from test_liar import OPENED, QUESTION, RESULT, ROUNDS, SEED, WELCOME, line
+from test_liar import OPENED, REQUEST, RESULT, ROUNDS, SEED, WELCOME, line
 
 import palisade
 
@@ -170,7 +170,7 @@ class Server:
             event = {"event": "output", "call": request["id"], "stream": stream, "data": "QUJD"}
             return [{"jsonrpc": "2.0", "method": "event", "params": event}, answer]
         if request["method"] == "register":
-            return [answer, {"jsonrpc": "2.0", "method": "event", "params": QUESTION}]
+            return [answer, {"jsonrpc": "2.0", "method": "event", "params": REQUEST}]
         return [answer]
 
 

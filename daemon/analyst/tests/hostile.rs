@@ -150,7 +150,7 @@ fn a_busy_machine_costs_no_answer() {
 }
 
 #[test]
-fn a_process_that_was_killed_between_two_questions_is_replaced() {
+fn a_process_that_was_killed_between_two_requests_is_replaced() {
     let analyst = supervisor();
     still_answers(&analyst);
     let before = analyst.process_id().unwrap();

@@ -21,9 +21,10 @@ pub enum Review {
 
 /// An approval request was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct RequestRecord {
     /// The id of the approval request.
-    pub question: String,
+    #[serde(alias = "question")]
+    pub request: String,
     /// The id of the call.
     pub call_id: String,
     /// The id of the call's session.
@@ -157,7 +158,8 @@ impl fmt::Display for DecisionMaker {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The id of the approval request, if one was sent.
-    pub question: Option<String>,
+    #[serde(alias = "question")]
+    pub request: Option<String>,
     /// The id of the call.
     pub call_id: String,
     /// The id of the call's session.

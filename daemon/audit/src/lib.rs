@@ -63,8 +63,8 @@ pub use chain::Chain;
 pub use clean::{CleanJson, CleanText};
 pub use connection::{Connection, ConnectionAlarm, ConnectionVerdict, Count};
 pub use decision::{
-    Answer, Decision, DecisionMaker, Grant, GrantAct, LostPath, Question, RequestContent,
-    RequestKey, Review,
+    Answer, Decision, DecisionMaker, Grant, GrantAct, LostPath, RequestContent, RequestKey,
+    RequestRecord, Review,
 };
 pub use denial::LayerDenial;
 pub use diagnose::{BadRecord, TamperKind};

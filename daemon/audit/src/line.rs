@@ -296,9 +296,9 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn record() -> impl Strategy<Value = Record> {
-        let question = (any::<String>(), hash(), vec(text(), 0..3)).prop_map(|(id, digest, to)| {
-            Record::Question(Question {
-                question: id.clone(),
+        let request = (any::<String>(), hash(), vec(text(), 0..3)).prop_map(|(id, digest, to)| {
+            Record::ApprovalRequest(RequestRecord {
+                request: id.clone(),
                 call_id: id.clone(),
                 session: id,
                 review: Review::Effects,
@@ -325,9 +325,9 @@ pub(crate) mod tests {
             })
         });
         let answer = (option::of(any::<String>()), by(), text(), option::of(hash())).prop_map(
-            |(question, by, reason, digest)| {
+            |(request, by, reason, digest)| {
                 Record::Answer(Answer {
-                    question,
+                    request,
                     call_id: "c".into(),
                     session: "s".into(),
                     review: Review::Input,
@@ -388,7 +388,7 @@ pub(crate) mod tests {
                 Record::Effects(Effects::new((id.clone(), id), Hash::ZERO, all).unwrap())
             },
         );
-        prop_oneof![call(), result(), question, answer, repair, start, opened, grant, effects]
+        prop_oneof![call(), result(), request, answer, repair, start, opened, grant, effects]
     }
 
     proptest! {

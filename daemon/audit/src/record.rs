@@ -4,7 +4,7 @@
 use crate::{
     clean::{CleanJson, CleanText},
     connection::Connection,
-    decision::{Answer, Grant, Question},
+    decision::{Answer, Grant, RequestRecord},
     denial::LayerDenial,
     effects::Effects,
     files::Head,
@@ -25,7 +25,8 @@ pub enum Record {
     /// A session ended.
     SessionClose(SessionClose),
     /// An approval request was sent.
-    Question(Question),
+    #[serde(alias = "question")]
+    ApprovalRequest(RequestRecord),
     /// A decision was made.
     Answer(Answer),
     /// A call, before it takes effect.
@@ -62,7 +63,8 @@ pub enum Kind {
     Start,
     SessionOpen,
     SessionClose,
-    Question,
+    #[serde(alias = "question")]
+    ApprovalRequest,
     Answer,
     Call,
     Effects,
@@ -84,7 +86,7 @@ impl fmt::Display for Kind {
             Self::Start => "start",
             Self::SessionOpen => "session_open",
             Self::SessionClose => "session_close",
-            Self::Question => "question",
+            Self::ApprovalRequest => "approval_request",
             Self::Answer => "answer",
             Self::Call => "call",
             Self::Effects => "effects",
@@ -110,7 +112,7 @@ impl Record {
             Self::Start(_) => Kind::Start,
             Self::SessionOpen(_) => Kind::SessionOpen,
             Self::SessionClose(_) => Kind::SessionClose,
-            Self::Question(_) => Kind::Question,
+            Self::ApprovalRequest(_) => Kind::ApprovalRequest,
             Self::Answer(_) => Kind::Answer,
             Self::Call(_) => Kind::Call,
             Self::Effects(_) => Kind::Effects,
@@ -133,7 +135,7 @@ impl Record {
         match self {
             Self::SessionOpen(record) => Some(&record.session),
             Self::SessionClose(record) => Some(&record.session),
-            Self::Question(record) => Some(&record.session),
+            Self::ApprovalRequest(record) => Some(&record.session),
             Self::Answer(record) => Some(&record.session),
             Self::Call(record) => Some(&record.session),
             Self::Effects(record) => Some(&record.session),
@@ -155,7 +157,7 @@ impl Record {
     #[must_use]
     pub fn call_id(&self) -> Option<&str> {
         match self {
-            Self::Question(record) => Some(&record.call_id),
+            Self::ApprovalRequest(record) => Some(&record.call_id),
             Self::Answer(record) => Some(&record.call_id),
             Self::Call(record) => Some(&record.call_id),
             Self::Effects(record) => Some(&record.call_id),

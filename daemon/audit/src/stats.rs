@@ -66,7 +66,7 @@ impl Stats {
             Record::Start(_)
             | Record::SessionOpen(_)
             | Record::SessionClose(_)
-            | Record::Question(_)
+            | Record::ApprovalRequest(_)
             | Record::Repair(_)
             | Record::JobEnd(_)
             | Record::Rotate(_)

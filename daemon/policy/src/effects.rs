@@ -3,7 +3,7 @@
 use crate::{
     Facts, Grant, Judgement, Profile,
     facts::PLANT,
-    judge::{AskReason, Question},
+    judge::{AskReason, RequiredApproval},
     rules::{self, Ruling},
 };
 use palisade_plan::change::{Effect, EffectKind, Print};
@@ -32,7 +32,7 @@ pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts
         }
         Ruling::Ask(rule) => {
             let reason = AskReason::Rule(rule.name());
-            return Judgement::Ask(Question::new(name, reason, facts.findings.clone()));
+            return Judgement::Ask(RequiredApproval::new(name, reason, facts.findings.clone()));
         }
         Ruling::Allow | Ruling::Silent => {}
     }
@@ -52,5 +52,5 @@ pub fn judge_effects(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts
     } else {
         AskReason::Losses
     };
-    Judgement::Ask(Question::new(name, reason, facts.findings.clone()))
+    Judgement::Ask(RequiredApproval::new(name, reason, facts.findings.clone()))
 }

@@ -20,7 +20,7 @@ pub enum Judgement {
     /// The call may run.
     Allow(Grant),
     /// The call needs approval.
-    Ask(Question),
+    Ask(RequiredApproval),
     /// The call is denied.
     Deny(Refusal),
 }
@@ -76,7 +76,7 @@ impl Grant {
 
 /// An approval request: a call that waits for an approver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct RequiredApproval {
     tool: ToolName,
     reason: AskReason,
     rule: String,
@@ -113,7 +113,7 @@ impl fmt::Display for AskReason {
     }
 }
 
-impl Question {
+impl RequiredApproval {
     pub(crate) fn new(tool: ToolName, reason: AskReason, findings: Vec<Finding>) -> Self {
         let rule = reason.to_string();
         Self { tool, reason, rule, findings }
@@ -325,7 +325,11 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
     match rules::ruling(&profile.settings.rules, tool, facts) {
         Ruling::Deny(rule) => return Judgement::Deny(refused_by(profile, tool, rule, findings)),
         Ruling::Ask(rule) => {
-            return Judgement::Ask(Question::new(name, AskReason::Rule(rule.name()), findings));
+            return Judgement::Ask(RequiredApproval::new(
+                name,
+                AskReason::Rule(rule.name()),
+                findings,
+            ));
         }
         // A session with a stricter ask mode than the profile still needs approval.
         Ruling::Allow if ask <= profile.ask() => {
@@ -352,7 +356,7 @@ pub fn judge(profile: &Profile, ask: Ask, tool: &ToolSpec, facts: &Facts) -> Jud
         Ask::Always => true,
     };
     if asks {
-        Judgement::Ask(Question::new(name, AskReason::Mode(ask), findings))
+        Judgement::Ask(RequiredApproval::new(name, AskReason::Mode(ask), findings))
     } else {
         Judgement::Allow(Grant::new(name, findings))
     }

@@ -71,7 +71,8 @@ pub use facts::{
 pub use handlers::{Handlers, LOSSES};
 pub use jobs::JobRoute;
 pub use judge::{
-    AskError, Grant, GuardError, Judgement, Question, Refusal, judge, stricter_ask, stricter_guard,
+    AskError, Grant, GuardError, Judgement, Refusal, RequiredApproval, judge, stricter_ask,
+    stricter_guard,
 };
 pub use keys::{AcceptedValues, Key, keys};
 pub use learn::{Access, LearnedProfile, RefusedAccess, Right, Run, TargetKind, learn};

@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn answer(decision: Decision, remember: Option<Remember>) -> Answer {
-        Answer { question: "q-1".parse().unwrap(), digest: "00".to_owned(), decision, remember }
+        Answer { request: "q-1".parse().unwrap(), digest: "00".to_owned(), decision, remember }
     }
 
     fn remember(scope: Scope, until: Until) -> Option<Remember> {

@@ -211,9 +211,9 @@ fn event(params: &RawValue) -> Result<Event, String> {
             let ProgressEvent { call, message, done, total } = object::parse(&rest)?;
             Event::Progress { call, message, done, total }
         }
-        "\"question\"" => Event::Question(object::parse(&rest)?),
-        "\"question_over\"" => Event::QuestionOver(object::parse(&rest)?),
-        "\"question_approved\"" => Event::QuestionApproved(object::parse(&rest)?),
+        "\"approval_request\"" => Event::ApprovalRequest(object::parse(&rest)?),
+        "\"approval_closed\"" => Event::ApprovalClosed(object::parse(&rest)?),
+        "\"approval_given\"" => Event::ApprovalGiven(object::parse(&rest)?),
         "\"tool_approval\"" => Event::ToolApproval(object::parse(&rest)?),
         "\"call_started\"" => Event::CallStarted(object::parse(&rest)?),
         "\"call_ended\"" => Event::CallEnded(object::parse(&rest)?),

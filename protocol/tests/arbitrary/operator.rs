@@ -53,7 +53,7 @@ fn answer() -> impl Strategy<Value = Answer> {
     let until = prop_oneof![Just(Until::Session), any::<u64>().prop_map(Until::Ms)];
     let remember = (scope(), until).prop_map(|(scope, until)| Remember { scope, until });
     (name(), text(), decision(), option::of(remember)).prop_map(
-        |(question, digest, decision, remember)| Answer { question, digest, decision, remember },
+        |(request, digest, decision, remember)| Answer { request, digest, decision, remember },
     )
 }
 
@@ -80,8 +80,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(name()).prop_map(|session| Request::Subscribe(Subscribe { session })),
         name().prop_map(|session| Request::Abort(Abort { session })),
         Just(Request::Overview),
-        (name(), vec(scope(), 0..3)).prop_map(|(question, scopes)| {
-            Request::ScopeHistory(ScopeQuery { question, scopes })
+        (name(), vec(scope(), 0..3)).prop_map(|(request, scopes)| {
+            Request::ScopeHistory(ScopeQuery { request, scopes })
         }),
         option::of(name()).prop_map(|prefix| Request::Records(RecordQuery { prefix })),
         name().prop_map(|call_id| Request::Kill(Kill { call_id })),
@@ -117,7 +117,7 @@ fn view() -> impl Strategy<Value = View> {
         })
 }
 
-fn question() -> impl Strategy<Value = Question> {
+fn approval_request() -> impl Strategy<Value = ApprovalRequest> {
     let asker = ((any::<u32>(), any::<u32>()), option::of(text()), name(), text(), path())
         .prop_map(|((uid, pid), unit, session, profile, workspace)| Asker {
             uid,
@@ -133,8 +133,8 @@ fn question() -> impl Strategy<Value = Question> {
         (vec(finding(), 0..3), text(), view(), option::of(text())),
         (texts(), texts(), any::<u64>(), (any::<u64>(), texts(), any::<u64>())),
     )
-        .prop_map(|(ids, call, seen, rest)| Question {
-            question: ids.0,
+        .prop_map(|(ids, call, seen, rest)| ApprovalRequest {
+            id: ids.0,
             digest: ids.1,
             review: ids.2,
             asker: ids.3,
@@ -185,7 +185,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         any::<[u64; 3]>().prop_map(|[spools, calls, bytes]| {
             Reply::Forgotten(Forgotten { spools, calls, bytes })
         }),
-        vec(question(), 0..3).prop_map(|questions| Reply::Pending(Pending { questions })),
+        vec(approval_request(), 0..3).prop_map(|requests| Reply::Pending(Pending { requests })),
         vec(grant(), 0..3).prop_map(|grants| Reply::Grants(Grants { grants })),
         (any::<[u64; 2]>(), vec(any::<[u64; 2]>(), 0..3)).prop_map(
             |([period_ms, requests], scopes)| {
@@ -203,12 +203,12 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
 pub(super) fn event() -> impl Strategy<Value = Event> {
     let whose = || (name(), name(), name());
     prop_oneof![
-        question().prop_map(|question| Event::Question(Box::new(question))),
-        (name(), approval_outcome(), decided_by()).prop_map(|(question, outcome, by)| {
-            Event::QuestionOver(QuestionOver { question, outcome, by })
+        approval_request().prop_map(|request| Event::ApprovalRequest(Box::new(request))),
+        (name(), approval_outcome(), decided_by()).prop_map(|(request, outcome, by)| {
+            Event::ApprovalClosed(ApprovalClosed { request, outcome, by })
         }),
-        (name(), decided_by(), any::<u64>()).prop_map(|(question, by, missing)| {
-            Event::QuestionApproved(QuestionApproved { question, by, missing })
+        (name(), decided_by(), any::<u64>()).prop_map(|(request, by, missing)| {
+            Event::ApprovalGiven(ApprovalGiven { request, by, missing })
         }),
         (whose(), object(), review(), (approval_outcome(), decided_by(), text(), text())).prop_map(
             |(whose, arguments, review, (decision, by, reason, digest))| {
@@ -309,12 +309,17 @@ fn overview() -> impl Strategy<Value = Overview> {
     );
     let parts = (vec(session, 0..3), vec(call, 0..3), vec(kept(), 0..3));
     (text(), any::<bool>(), any::<[u64; 3]>(), parts).prop_map(
-        |(server, launcher, [memory_bytes, questions, lost_records], (sessions, calls, kept))| {
+        |(
+            server,
+            launcher,
+            [memory_bytes, approval_requests, lost_records],
+            (sessions, calls, kept),
+        )| {
             Overview {
                 server,
                 launcher,
                 memory_bytes,
-                questions,
+                approval_requests,
                 lost_records,
                 sessions,
                 calls,

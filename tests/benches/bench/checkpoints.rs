@@ -28,15 +28,15 @@ impl Bench {
                 operator.register(Registration::new("program:bench")).await.unwrap();
                 attached.send(()).unwrap();
                 while let Some(event) = operator.next().await {
-                    let OperatorEvent::Question(question) = event else { continue };
+                    let OperatorEvent::ApprovalRequest(request) = event else { continue };
                     let yes = Answer::approve();
-                    let answer = if question.asker.session == once {
+                    let answer = if request.asker.session == once {
                         yes.remember(Scope::ExactCall, Until::Session)
                     } else {
                         yes
                     };
                     // Its end may come before the reply.
-                    drop(operator.answer(&question, answer).await);
+                    drop(operator.answer(&request, answer).await);
                 }
             });
         });

@@ -2,11 +2,11 @@
 //! makes calls, gives the results to a model as messages, and approves deletions with a closure. A
 //! script stands in for the model. Run by tests/tests/tools/builder.rs.
 
-use palisade_client::{Answer, Embedded, Error, ModelResult, Open, Question, Registration};
+use palisade_client::{Answer, ApprovalRequest, Embedded, Error, ModelResult, Open, Registration};
 use serde_json::json;
 
 /// Approves the loss of one file at a time.
-async fn decide(request: Question) -> Answer {
+async fn decide(request: ApprovalRequest) -> Answer {
     let lost = request.view.changes.iter().filter(|change| change.lost).count();
     match lost {
         0 | 1 => Answer::approve(),

@@ -1,7 +1,7 @@
 //! An approver sees a change beforehand, and exactly that change is made.
 
 use palisade_client::Answer;
-use palisade_protocol::{Ask, CallResult, ErrorCode, Question, Review};
+use palisade_protocol::{ApprovalRequest, Ask, CallResult, ErrorCode, Review};
 use palisade_tests::{Desk, Mode, data, destructive, handlers, profile_with, tree};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::MetadataExt as _};
@@ -20,18 +20,18 @@ fn fill(desk: &Desk) {
     }
 }
 
-fn approved(desk: &Desk, tool: &str, arguments: &Value) -> (CallResult, Question) {
+fn approved(desk: &Desk, tool: &str, arguments: &Value) -> (CallResult, ApprovalRequest) {
     let (result, mut asked) = desk.call(tool, arguments, approve);
     assert!(result.success, "{tool} {arguments}: {:?}", result.error);
     assert_eq!(asked.len(), 1, "{tool} {arguments}");
     (result, asked.remove(0))
 }
 
-fn approve(_: &Question) -> Option<Answer> {
+fn approve(_: &ApprovalRequest) -> Option<Answer> {
     Some(Answer::approve())
 }
 
-fn deny(_: &Question) -> Option<Answer> {
+fn deny(_: &ApprovalRequest) -> Option<Answer> {
     Some(Answer::deny("no"))
 }
 
@@ -75,24 +75,24 @@ fn an_approver_sees_each_path_and_the_diff() {
         for (tool, arguments, words, diff) in changes() {
             fill(&desk);
             let before = tree(&desk.world.workspace());
-            let (result, question) = approved(&desk, tool, &arguments);
+            let (result, request) = approved(&desk, tool, &arguments);
             let lines: Vec<&str> =
-                question.view.lines.iter().map(|line| line.text.as_str()).collect();
+                request.view.lines.iter().map(|line| line.text.as_str()).collect();
             assert_eq!(lines.len(), words.len(), "{mode:?} {tool}: {lines:?}");
             for (line, word) in lines.iter().zip(words) {
                 assert!(line.starts_with(word), "{mode:?} {tool}: {lines:?}");
             }
-            let shown = question.view.diff.unwrap_or_default();
+            let shown = request.view.diff.unwrap_or_default();
             assert!(shown.contains(diff), "{mode:?} {tool}: {shown}");
-            assert!(!question.view.targets.is_empty(), "{mode:?} {tool}");
+            assert!(!request.view.targets.is_empty(), "{mode:?} {tool}");
             assert_ne!(tree(&desk.world.workspace()), before, "{mode:?} {tool}");
             // Taking it back is a change like any other.
-            let (_, question) = approved(&desk, "undo", &json!({"call_id": result.undo}));
-            assert!(!question.view.lines.is_empty());
+            let (_, request) = approved(&desk, "undo", &json!({"call_id": result.undo}));
+            assert!(!request.view.lines.is_empty());
             assert_eq!(tree(&desk.world.workspace()), before, "{mode:?} {tool}");
         }
-        let (_, question) = approved(&desk, "make_dir", &json!({"path": "m"}));
-        assert!(question.view.lines[0].text.starts_with("create the directory"));
+        let (_, request) = approved(&desk, "make_dir", &json!({"path": "m"}));
+        assert!(request.view.lines[0].text.starts_with("create the directory"));
         // Calls that only read need no approval, even in this mode.
         for (tool, arguments) in [("read_file", json!({"path": "a"})), ("list_files", json!({}))] {
             let (result, asked) = desk.call(tool, &arguments, deny);
@@ -158,10 +158,10 @@ fn only_what_is_lost_is_asked_about_by_default() {
             ("move_file", json!({"from": "newer", "to": "c", "overwrite": true}), 1),
             ("delete_file", json!({"path": "b"}), 1),
         ];
-        for (tool, arguments, questions) in cases {
+        for (tool, arguments, requests) in cases {
             let (result, asked) = desk.call(tool, &arguments, approve);
             assert!(result.success, "{mode:?} {tool} {arguments}: {:?}", result.error);
-            assert_eq!(asked.len(), questions, "{mode:?} {tool} {arguments}");
+            assert_eq!(asked.len(), requests, "{mode:?} {tool} {arguments}");
         }
         fill(&desk);
         let (_, asked) = desk.call("apply_patch", patch(), approve);
@@ -224,16 +224,16 @@ fn what_the_approver_sees_is_what_would_run() {
             desk.call("write_file", json!({"path": "f", "content": "one\n2\u{202e}\n"}), |_| {
                 Some(Answer::deny("no"))
             });
-        let question = &asked[0];
+        let request = &asked[0];
         let real = desk.world.workspace().canonicalize().unwrap().join("f");
-        let target = &question.view.targets[0];
+        let target = &request.view.targets[0];
         assert_eq!(target.path.as_path(), real);
         assert_eq!((target.there.as_deref(), target.size, target.lost), (Some("file"), 8, true));
-        assert_eq!(question.view.lines[0].text, format!("replace {}", real.display()));
-        let diff = question.view.diff.as_deref().unwrap();
+        assert_eq!(request.view.lines[0].text, format!("replace {}", real.display()));
+        let diff = request.view.diff.as_deref().unwrap();
         assert!(diff.ends_with("@@ -1,2 +1,2 @@\n one\n-two\n+2\\u{202e}\n"), "{diff}");
-        assert_eq!(question.asker.uid, mode.uid());
-        assert_eq!(question.digest.len(), 64);
+        assert_eq!(request.asker.uid, mode.uid());
+        assert_eq!(request.digest.len(), 64);
         assert_eq!(fs::metadata(&real).unwrap().ino(), inode);
 
         let hidden = "echo hi\nrm -r f \u{1b}[2K\u{202e}";
@@ -266,12 +266,12 @@ fn an_attachment_is_shown_before_it_is_used() {
                 .await
                 .unwrap()
             };
-            let (result, asked) = desk.during(call, async |question| {
+            let (result, asked) = desk.during(call, async |request| {
                 let answer = match decision {
                     "yes" => Answer::approve(),
                     _ => Answer::deny("no"),
                 };
-                desk.operator.answer(question, answer).await.unwrap();
+                desk.operator.answer(request, answer).await.unwrap();
             });
             assert_eq!((result.success, asked.len()), (decision == "yes", 1), "{:?}", result.error);
             let view = &asked[0].view;

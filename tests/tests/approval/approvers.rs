@@ -1,7 +1,7 @@
 //! The approvers of the command line against a real daemon: a person at a terminal (in tmux), a
 //! program, a fixed policy, and the queue worked from scripts.
 
-use palisade_client::{Answer, Open, Operator, Question, Registration};
+use palisade_client::{Answer, ApprovalRequest, Open, Operator, Registration};
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
     Daemon, Mode, Sandbox, World, profile_with,
@@ -17,7 +17,7 @@ use std::{
     thread::{self, ScopedJoinHandle},
 };
 
-/// A question waits for somebody to be attached.
+/// An approval request waits for somebody to be attached.
 pub(crate) const WAITING: &str = "deadline_ms = 120000\ngrace_ms = 120000";
 
 /// A daemon and a session whose destructive calls are asked about.
@@ -102,7 +102,8 @@ impl Office {
         serde_json::from_str(&stdout).unwrap()
     }
 
-    /// Does something while a `palisade approve` answers. A question waits until it is attached.
+    /// Does something while a `palisade approve` answers. An approval request waits until it is
+    /// attached.
     pub(crate) fn attended<T>(&self, words: &[&str], act: impl FnOnce() -> T) -> T {
         let before = self.attached();
         let socket = self.daemon.operators.to_str().unwrap();
@@ -146,7 +147,7 @@ fn a_function_that_a_program_links_answers() {
         let stream = mode.act(|| UnixStream::connect(&office.daemon.operators).unwrap());
         stream.set_nonblocking(true).unwrap();
         let session = &office.sandbox.session;
-        let careful = |request: Question| async move {
+        let careful = |request: ApprovalRequest| async move {
             if request.reason.as_deref() == Some("it is old") {
                 Answer::approve()
             } else {
@@ -339,7 +340,7 @@ fn a_command_that_waits_for_approval_says_so_with_the_time_left() {
         let answered = |verdict: &str| {
             let id = awaited("the request", || {
                 let pending = office.json(&["pending", "--json"]);
-                pending["questions"][0]["question"].as_str().map(str::to_owned)
+                pending["requests"][0]["id"].as_str().map(str::to_owned)
             });
             // The form in which a terminal shows the id.
             assert_eq!(office.run(&["answer", &id[..20], verdict]).0, Some(0), "{mode:?} {id}");
@@ -395,13 +396,13 @@ fn a_call_whose_changes_wait_for_approval_is_in_the_stage_checkpoint() {
         };
         thread::scope(|scope| {
             let asked = scope.spawn(|| office.sandbox.call("bash", json!({"command": "rm f"})));
-            let question = awaited("the request", || {
+            let request = awaited("the request", || {
                 let pending = office.json(&["pending", "--json"]);
-                pending["questions"].get(0).cloned()
+                pending["requests"].get(0).cloned()
             });
-            assert_eq!(question["review"], "effects", "{mode:?}: {question}");
+            assert_eq!(request["review"], "effects", "{mode:?}: {request}");
             assert_eq!(stage().as_deref(), Some("checkpoint"), "{mode:?}");
-            let id = question["question"].as_str().unwrap();
+            let id = request["id"].as_str().unwrap();
             assert_eq!(office.run(&["answer", id, "approve"]).0, Some(0), "{mode:?}");
             assert!(asked.join().unwrap().success, "{mode:?}");
         });
@@ -413,9 +414,9 @@ fn scripts_work_the_queue_of_a_real_daemon() {
     for mode in Mode::all() {
         let office = Office::new(mode, WAITING);
         let waiting = || {
-            awaited("question", || {
+            awaited("request", || {
                 let pending = office.json(&["pending", "--json"]);
-                pending["questions"][0]["question"].as_str().map(str::to_owned)
+                pending["requests"][0]["id"].as_str().map(str::to_owned)
             })
         };
         thread::scope(|scope| {
@@ -439,7 +440,7 @@ fn scripts_work_the_queue_of_a_real_daemon() {
             assert_eq!(by(&result), format!("handler:operator:{}", mode.uid()), "{mode:?}");
             assert!(!office.path().exists(), "{mode:?}");
         });
-        assert_eq!(office.json(&["pending", "--json"]), json!({"questions": []}), "{mode:?}");
+        assert_eq!(office.json(&["pending", "--json"]), json!({"requests": []}), "{mode:?}");
     }
 }
 
@@ -486,18 +487,18 @@ fn grants_are_listed_and_revoked_and_all_of_it_is_in_the_log() {
             let records = show(&third);
             kinds(&records).contains(&"result".to_owned()).then_some(records)
         });
-        assert_eq!(kinds(&records), ["call", "question", "answer", "result"], "{mode:?}");
+        assert_eq!(kinds(&records), ["call", "approval_request", "answer", "result"], "{mode:?}");
         let records = show(&first);
         assert_eq!(
             kinds(&records),
-            ["call", "question", "answer", "grant", "effects", "result"],
+            ["call", "approval_request", "answer", "grant", "effects", "result"],
             "{mode:?}"
         );
-        let (question, answer, grant) = (&records[1], &records[2], &records[3]);
-        assert_eq!(question["question"], answer["question"], "{mode:?}");
-        assert_eq!(question["digest"], answer["digest"], "{mode:?}");
-        assert!(question["shown"]["diff"].as_str().unwrap().contains("-old"), "{mode:?}");
-        assert!(question["shown"]["lines"].as_str().unwrap().starts_with("delete "), "{mode:?}");
+        let (request, answer, grant) = (&records[1], &records[2], &records[3]);
+        assert_eq!(request["request"], answer["request"], "{mode:?}");
+        assert_eq!(request["digest"], answer["digest"], "{mode:?}");
+        assert!(request["shown"]["diff"].as_str().unwrap().contains("-old"), "{mode:?}");
+        assert!(request["shown"]["lines"].as_str().unwrap().starts_with("delete "), "{mode:?}");
         assert_eq!(answer["by"]["who"], "program", "{mode:?}");
         assert_eq!((&grant["grant"], &grant["act"]), (&json!(id), &json!("made")), "{mode:?}");
         let records = show(&second);

@@ -83,7 +83,7 @@ fn calls_decisions_and_results_are_recorded_in_order() {
             "session_open",
             "call",
             "result",
-            "question",
+            "approval_request",
             "answer",
             "call",
             "result",
@@ -107,12 +107,12 @@ fn calls_decisions_and_results_are_recorded_in_order() {
         assert_eq!(result.error.as_deref(), Some("command_failed"));
         let Record::Call(call) = &records[6] else { panic!("{records:?}") };
         assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Ask, "delete_file"));
-        let Record::Question(question) = &records[4] else { panic!("{records:?}") };
-        assert!(question.handlers.is_empty() && question.call_id == denied.call_id.as_str());
+        let Record::ApprovalRequest(request) = &records[4] else { panic!("{records:?}") };
+        assert!(request.handlers.is_empty() && request.call_id == denied.call_id.as_str());
         let Record::Answer(answer) = &records[5] else { panic!("{records:?}") };
         assert_eq!((answer.decision, &answer.by), (Decision::Deny, &DecisionMaker::Default));
-        assert_eq!(answer.question.as_ref(), Some(&question.question), "{mode:?}");
-        assert_eq!(answer.digest, Some(question.digest), "{mode:?}");
+        assert_eq!(answer.request.as_ref(), Some(&request.request), "{mode:?}");
+        assert_eq!(answer.digest, Some(request.digest), "{mode:?}");
         let Record::Call(call) = &records[8] else { panic!("{records:?}") };
         assert_eq!((call.judgement, call.tool.as_str()), (Judgement::Unjudged, "bsh"));
         let Record::SessionClose(close) = &records[10] else { panic!("{records:?}") };
@@ -482,7 +482,10 @@ fn passwords_on_command_lines_are_not_in_the_log() {
         }
         drop(sandbox);
         let found = records(&world);
-        assert!(found.iter().any(|record| matches!(record, Record::Question(_))), "{mode:?}");
+        assert!(
+            found.iter().any(|record| matches!(record, Record::ApprovalRequest(_))),
+            "{mode:?}"
+        );
         let mut log = String::new();
         for entry in fs::read_dir(directory(&world)).unwrap() {
             log.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());

@@ -2,11 +2,11 @@
 //! approved exactly that.
 
 use palisade_client::Answer;
-use palisade_protocol::{ErrorCode, Question, Review, Scope, Until};
+use palisade_protocol::{ApprovalRequest, ErrorCode, Review, Scope, Until};
 use palisade_tests::{Desk, Mode, destructive, handlers};
 use serde_json::{Value, json};
 
-fn approve(_: &Question) -> Option<Answer> {
+fn approve(_: &ApprovalRequest) -> Option<Answer> {
     Some(Answer::approve())
 }
 
@@ -41,7 +41,7 @@ fn yes_runs_it_once_and_no_does_nothing() {
         desk.attach_for(&[Review::Input, Review::Effects]);
         for (tool, arguments) in destructive() {
             desk.file("f", "old");
-            let no = |_: &Question| Some(Answer::deny("not today").guidance("use g"));
+            let no = |_: &ApprovalRequest| Some(Answer::deny("not today").guidance("use g"));
             let (result, asked) = desk.call(tool, arguments.clone(), no);
             assert_eq!(asked.len(), 1, "{tool}");
             let error = result.error.unwrap();
@@ -75,7 +75,7 @@ fn changed_arguments_are_what_runs_and_are_judged_again() {
         desk.file("f", "old");
         desk.file("secret", "kept");
         let change = |path: &'static str| {
-            move |_: &Question| {
+            move |_: &ApprovalRequest| {
                 Some(Answer::approve_modified(&json!({"path": path, "content": "b"})).unwrap())
             }
         };
@@ -98,7 +98,7 @@ fn changed_arguments_are_what_runs_and_are_judged_again() {
         assert_eq!((result.error.unwrap().code, asked.len()), (ErrorCode::Denied, 0));
         assert_eq!(desk.text("secret").as_deref(), Some("kept"));
         let nonsense =
-            |_: &Question| Some(Answer::approve_modified(&json!({"nonsense": 1})).unwrap());
+            |_: &ApprovalRequest| Some(Answer::approve_modified(&json!({"nonsense": 1})).unwrap());
         let (result, _) = desk.call("write_file", write("a"), nonsense);
         assert_eq!(result.error.unwrap().code, ErrorCode::InvalidArguments);
         assert_eq!(desk.text("f").as_deref(), Some("b"));
@@ -121,23 +121,23 @@ fn output_is_passed_replaced_or_withheld() {
         }
         desk.attach_for(&[Review::Output]);
         for (tool, arguments) in calls() {
-            let pass = |_: &Question| Some(Answer::pass());
+            let pass = |_: &ApprovalRequest| Some(Answer::pass());
             let (result, asked) = desk.call(tool, arguments.clone(), pass);
             assert!(result.success && result.output.contains("secret"), "{tool}");
             assert!(asked[0].output.as_deref().unwrap().contains("secret"));
             assert_eq!(asked[0].review, Review::Output);
-            let replace = |_: &Question| Some(Answer::replace("[redacted]"));
+            let replace = |_: &ApprovalRequest| Some(Answer::replace("[redacted]"));
             let (result, _) = desk.call(tool, arguments.clone(), replace);
             assert!(result.success && result.output == "[redacted]", "{tool}: {result:?}");
             assert_eq!(result.data, None, "{tool}");
             assert!(!format!("{result:?}").contains("secret"), "{tool}");
             let data = json!({"lines": 1});
-            let answer = |_: &Question| Some(Answer::replace("x").with_data(&data).unwrap());
+            let answer = |_: &ApprovalRequest| Some(Answer::replace("x").with_data(&data).unwrap());
             let (result, _) = desk.call(tool, arguments.clone(), answer);
             let given = result.data.as_ref().map(|data| data.as_str());
             assert_eq!((result.output.as_str(), given), ("x", Some("{\"lines\":1}")), "{tool}");
             assert!(!format!("{result:?}").contains("secret"), "{tool}");
-            let withhold = |_: &Question| Some(Answer::withhold("keys in it"));
+            let withhold = |_: &ApprovalRequest| Some(Answer::withhold("keys in it"));
             let (result, _) = desk.call(tool, arguments, withhold);
             let error = result.error.as_ref().unwrap();
             assert_eq!(error.code, ErrorCode::Withheld);
@@ -156,7 +156,9 @@ fn what_is_remembered_is_not_asked_again_until_it_is_revoked() {
             Desk::new(mode, &handlers("[remember]\nscopes = [\"exact\", \"prefix\", \"path\"]"));
         desk.attach_for(&[Review::Input]);
         let always = |scope: Scope| {
-            move |_: &Question| Some(Answer::approve().remember(scope.clone(), Until::Session))
+            move |_: &ApprovalRequest| {
+                Some(Answer::approve().remember(scope.clone(), Until::Session))
+            }
         };
         desk.file("f", "old");
         let (_, asked) = desk.call("write_file", write("new"), always(Scope::ExactCall));
@@ -186,9 +188,9 @@ fn what_may_not_be_remembered_is_refused_and_the_decision_counts() {
         desk.file("f", "old");
         let arguments = write("new");
         let call = desk.sandbox.session.call("write_file", &arguments);
-        let (result, _) = desk.during(async { call.await.unwrap() }, async |question| {
+        let (result, _) = desk.during(async { call.await.unwrap() }, async |request| {
             let wide = Answer::approve().remember(Scope::ExactCall, Until::Ms(60_000));
-            let refused = desk.operator.answer(question, wide).await.unwrap_err();
+            let refused = desk.operator.answer(request, wide).await.unwrap_err();
             assert_eq!(refused.code(), Some(ErrorCode::Denied));
             let told = "the decision counts, but is not remembered";
             assert!(refused.to_string().contains(told), "{refused}");
@@ -221,10 +223,11 @@ fn a_dry_run_asks_nobody_and_says_that_it_would() {
         assert_eq!(dry(json!({"path": "g", "content": "x"}))["judgement"], "allow");
         assert_eq!(desk.sandbox.wait(desk.operator.pending()).unwrap(), []);
         assert_eq!(desk.text("f").as_deref(), Some("old"));
-        let always =
-            |_: &Question| Some(Answer::approve().remember(Scope::ExactCall, Until::Session));
+        let always = |_: &ApprovalRequest| {
+            Some(Answer::approve().remember(Scope::ExactCall, Until::Session))
+        };
         let (result, asked) = desk.call("write_file", write("new"), always);
-        // The dry runs put nothing into the queue: this is the first question.
+        // The dry runs put nothing into the queue: this is the first approval request.
         assert_eq!((result.success, asked.len()), (true, 1));
         desk.file("f", "old");
         assert_eq!(dry(write("new"))["covered_by"], "g-1");

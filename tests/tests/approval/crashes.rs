@@ -12,8 +12,8 @@ use std::{fs, path::PathBuf, thread, time::Duration};
 /// The moment at which the broker is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// When the question is put.
-    Question,
+    /// When the approval request is put.
+    ApprovalRequest,
     /// When the answer was taken.
     Answer,
     /// This many microseconds after the answer was taken.
@@ -57,7 +57,7 @@ fn round(world: &World, at: At) -> (bool, usize) {
     // The effect is seen while the call goes on; after the others the call has to come to an end.
     let command = match at {
         At::Effect => "rm f; sleep 600",
-        At::Question | At::Answer | At::Later(_) | At::Result => "rm f",
+        At::ApprovalRequest | At::Answer | At::Later(_) | At::Result => "rm f",
     };
     sandbox.wait(async {
         let stream = stream.unwrap();
@@ -66,17 +66,17 @@ fn round(world: &World, at: At) -> (bool, usize) {
         let operator = Operator::from_stream(stream).await.unwrap();
         operator.register(Registration::new("program:test")).await.unwrap();
         let handle = async {
-            let question = loop {
-                let event = operator.next().await.expect("a question");
-                if let OperatorEvent::Question(question) = event {
-                    break question;
+            let request = loop {
+                let event = operator.next().await.expect("a request");
+                if let OperatorEvent::ApprovalRequest(request) = event {
+                    break request;
                 }
             };
-            if at == At::Question {
+            if at == At::ApprovalRequest {
                 kill();
                 return;
             }
-            operator.answer(&question, Answer::approve()).await.unwrap();
+            operator.answer(&request, Answer::approve()).await.unwrap();
             match at {
                 At::Answer => kill(),
                 At::Later(time) => {
@@ -89,7 +89,7 @@ fn round(world: &World, at: At) -> (bool, usize) {
                     }
                     kill();
                 }
-                At::Question | At::Result => {}
+                At::ApprovalRequest | At::Result => {}
             }
         };
         let call = async {
@@ -97,7 +97,7 @@ fn round(world: &World, at: At) -> (bool, usize) {
             if at == At::Result {
                 assert!(result.unwrap().success);
                 kill();
-            } else if at == At::Question || at == At::Effect {
+            } else if at == At::ApprovalRequest || at == At::Effect {
                 assert!(result.is_err(), "{at:?}: {result:?}");
             }
         };
@@ -136,7 +136,7 @@ fn wherever_the_broker_is_killed_nothing_has_happened_that_is_not_recorded() {
         // Its effects are there while it runs, and after each point the file is there or not.
         let direct = ("guard = \"auto\"", "guard = \"text\"");
         world.add_profile("asking", &profile_with(&[("[tools]\n", handlers), direct]));
-        let mut points = vec![At::Question, At::Answer, At::Effect, At::Result];
+        let mut points = vec![At::ApprovalRequest, At::Answer, At::Effect, At::Result];
         points.extend((0..effort(3, 60)).map(|_| At::Later(dice.roll(20_000) as u64)));
         for &at in &points {
             let (gone, before) = round(&world, at);
@@ -144,14 +144,14 @@ fn wherever_the_broker_is_killed_nothing_has_happened_that_is_not_recorded() {
             assert!(found.is_good(), "{mode:?} {at:?}: before the next start: {found:?}");
             let new = records(&world).split_off(before);
             let kinds = kinds(&new);
-            assert!(kinds.contains(&"question".to_owned()), "{mode:?} {at:?}: {kinds:?}");
+            assert!(kinds.contains(&"approval_request".to_owned()), "{mode:?} {at:?}: {kinds:?}");
             let call = call(&new);
             if gone {
                 assert!(call.is_some(), "{mode:?} {at:?}: an effect without a record: {kinds:?}");
                 assert!(kinds.contains(&"answer".to_owned()), "{mode:?} {at:?}: {kinds:?}");
             }
             match at {
-                At::Question => {
+                At::ApprovalRequest => {
                     assert!(!gone && call.is_none(), "{mode:?}: {kinds:?}");
                     assert!(!kinds.contains(&"answer".to_owned()), "{mode:?}: {kinds:?}");
                 }

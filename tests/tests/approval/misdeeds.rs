@@ -3,8 +3,8 @@
 
 use palisade_client::{Answer, Open, Registration};
 use palisade_protocol::{
-    Decision, Deny, ErrorCode, Event, Question, Register, Remember, Reply, Request, Review, Scope,
-    ServerMessage, Until, wire::Dialect,
+    ApprovalRequest, Decision, Deny, ErrorCode, Event, Register, Remember, Reply, Request, Review,
+    Scope, ServerMessage, Until, wire::Dialect,
 };
 use palisade_tests::{Desk, Mode, Sandbox, handlers, raw::Raw};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn agents_neither_register_nor_answer_and_cells_do_not_reach_the_socket() {
             for request in [
                 Request::Register(Register { priority: i32::MAX, ..registration("me", &[]) }),
                 Request::Answer(Box::new(palisade_protocol::Answer {
-                    question: "q-1".parse().unwrap(),
+                    request: "q-1".parse().unwrap(),
                     digest: String::new(),
                     decision: Decision::Approve,
                     remember: Some(Remember { scope: Scope::ExactCall, until: Until::Session }),
@@ -108,7 +108,7 @@ enum Misdeed {
     Nonsense,
     OtherDigest,
     OtherKind,
-    NoSuchQuestion,
+    NoSuchRequest,
     Flood,
     YesAfterNo,
     /// A handler that was not asked says yes.
@@ -129,14 +129,14 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
             assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
             raw
         };
-        let question = |raw: &mut Raw| loop {
-            if let Some(ServerMessage::Event(Event::Question(question))) = raw.hear() {
-                return *question;
+        let request = |raw: &mut Raw| loop {
+            if let Some(ServerMessage::Event(Event::ApprovalRequest(request))) = raw.hear() {
+                return *request;
             }
         };
-        let answer = |question: &Question, decision: Decision| palisade_protocol::Answer {
-            question: question.question.clone(),
-            digest: question.digest.clone(),
+        let answer = |request: &ApprovalRequest, decision: Decision| palisade_protocol::Answer {
+            request: request.id.clone(),
+            digest: request.digest.clone(),
             decision,
             remember: None,
         };
@@ -153,7 +153,7 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
             Nonsense,
             OtherDigest,
             OtherKind,
-            NoSuchQuestion,
+            NoSuchRequest,
             Flood,
             YesAfterNo,
             Stranger,
@@ -163,7 +163,7 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
             let mut stranger = handler(&["bash"]);
             let result = std::thread::scope(|scope| {
                 let call = scope.spawn(|| desk.sandbox.call("delete_file", json!({"path": "f"})));
-                let asked = question(&mut raw);
+                let asked = request(&mut raw);
                 let yes = answer(&asked, Decision::Approve);
                 match misdeed {
                     Silence => {}
@@ -177,15 +177,15 @@ fn whatever_a_handler_does_but_a_clear_yes_denies() {
                         let other = answer(&asked, Decision::Pass);
                         assert_eq!(refused(&mut raw, other), ErrorCode::InvalidRequest);
                     }
-                    NoSuchQuestion => {
-                        let question = "q-never".parse().unwrap();
-                        let other = palisade_protocol::Answer { question, ..yes };
+                    NoSuchRequest => {
+                        let request = "q-never".parse().unwrap();
+                        let other = palisade_protocol::Answer { request, ..yes };
                         assert_eq!(refused(&mut raw, other), ErrorCode::NotFound);
                     }
                     Flood => {
                         for n in 0..500 {
-                            let question = format!("q-{n}").parse().unwrap();
-                            let other = palisade_protocol::Answer { question, ..yes.clone() };
+                            let request = format!("q-{n}").parse().unwrap();
+                            let other = palisade_protocol::Answer { request, ..yes.clone() };
                             assert_eq!(refused(&mut raw, other), ErrorCode::NotFound);
                         }
                     }

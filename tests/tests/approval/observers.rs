@@ -181,13 +181,13 @@ fn agents_do_not_hear_what_is_reviewed_first() {
             operator.register(register).await.unwrap();
             let running = scene.sandbox.session.bash("echo secret").start().await.unwrap();
             let mut live = Heard::default();
-            let question = loop {
+            let request = loop {
                 match operator.next().await.unwrap() {
-                    OperatorEvent::Question(question) => break question,
+                    OperatorEvent::ApprovalRequest(request) => break request,
                     event => assert!(!live.take(event)),
                 }
             };
-            operator.answer(&question, Answer::replace("[redacted]")).await.unwrap();
+            operator.answer(&request, Answer::replace("[redacted]")).await.unwrap();
             let result = running.result().await.unwrap();
             let mut seen = Vec::new();
             loop {

@@ -91,9 +91,9 @@ fn a_person_and_a_program_both_have_to_approve() {
 fn half_approved(office: &Office) -> (String, String) {
     let id = awaited("a request with one approval", || {
         let pending = office.json(&["pending", "--json"]);
-        let first = &pending["questions"][0];
+        let first = &pending["requests"][0];
         let approved = first["approved_by"].as_array()?.len() == 1 && first["quorum"] == 2;
-        approved.then(|| first["question"].as_str().unwrap().to_owned())
+        approved.then(|| first["id"].as_str().unwrap().to_owned())
     });
     let (status, card, stderr) = office.run(&["pending"]);
     assert_eq!(status, Some(0), "{stderr}");
@@ -138,7 +138,7 @@ fn one_user_who_answers_twice_is_one_approver() {
             let asked = scope.spawn(|| office.delete());
             screen.shows(PROMPT);
             let first = office.json(&["pending", "--json"]);
-            let id = first["questions"][0]["question"].as_str().unwrap().to_owned();
+            let id = first["requests"][0]["id"].as_str().unwrap().to_owned();
             let (status, told, stderr) = office.run(&["answer", &id, "approve"]);
             assert_eq!(status, Some(0), "{mode:?}: {stderr}");
             assert_eq!(told, format!("approved {id}; 1 more approval is needed\n"), "{mode:?}");

@@ -3,7 +3,7 @@
 
 use palisade_client::Answer;
 use palisade_protocol::{
-    CallResult, ErrorCode, LossScope, Question, RawPath, Review, Scope, Until,
+    ApprovalRequest, CallResult, ErrorCode, LossScope, RawPath, Review, Scope, Until,
 };
 use palisade_tests::{Desk, Mode, handlers};
 use serde_json::json;
@@ -22,7 +22,7 @@ fn scope(desk: &Desk, path: &str, kinds: &[&str], programs: &[&str]) -> Scope {
 
 /// Approves a line that loses something, and has the approval remembered for a scope.
 fn remember(desk: &Desk, line: &str, scope: &Scope) {
-    let keep = |_: &Question| Answer::approve().remember(scope.clone(), Until::Session);
+    let keep = |_: &ApprovalRequest| Answer::approve().remember(scope.clone(), Until::Session);
     let (result, asked) = desk.bash(line, keep);
     assert_eq!((result.success, asked.len()), (true, 1), "{line}: {:?}", result.error);
 }
@@ -111,9 +111,9 @@ fn what_undo_does_not_keep_and_what_a_profile_leaves_out_is_asked_about() {
         desk.file("a", "old");
         let wanted = scope(&desk, "", &[], &[]);
         let call = desk.sandbox.session.bash("rm a");
-        let (result, asked) = desk.during(async { call.await.unwrap() }, async |question| {
+        let (result, asked) = desk.during(async { call.await.unwrap() }, async |request| {
             let keep = Answer::approve().remember(wanted.clone(), Until::Session);
-            let refused = desk.operator.answer(question, keep).await.unwrap_err();
+            let refused = desk.operator.answer(request, keep).await.unwrap_err();
             assert_eq!(refused.code(), Some(ErrorCode::Denied), "{mode:?}");
         });
         assert!(result.success, "{mode:?}: the decision counts");
@@ -148,9 +148,9 @@ fn a_person_is_told_what_a_scope_would_have_allowed() {
         ];
         let call = desk.sandbox.session.bash("rm src/d");
         let mut history = None;
-        let (_, asked) = desk.during(async { call.await.unwrap() }, async |question| {
-            history = desk.operator.scope_history(question, scopes.to_vec()).await.ok();
-            desk.operator.answer(question, Answer::deny("no")).await.unwrap();
+        let (_, asked) = desk.during(async { call.await.unwrap() }, async |request| {
+            history = desk.operator.scope_history(request, scopes.to_vec()).await.ok();
+            desk.operator.answer(request, Answer::deny("no")).await.unwrap();
         });
         assert_eq!(
             (asked[0].scopes.as_slice(), asked[0].remember_ms),

@@ -172,7 +172,7 @@ fn each_is_for_those_whose_role_it_is() {
             watched.daemon.signal(Signal::HUP);
             let expected = format!(") may not {act}");
             awaited("it is refused", || {
-                // The signal may come after the question; a session is not to end by that.
+                // The signal may come after the approval request; a session is not to end by that.
                 let output = match role {
                     "observe" => watched.palisade(words),
                     _ => match watched.palisade(&["kill", "none"]) {

@@ -1,7 +1,7 @@
 //! Commands and others who change the same files at the same time: nothing that anybody wrote is
 //! lost unless somebody says so, and what a command finds is what is there when it starts.
 
-use palisade_client::{Answer, Event, JobStatus, Question, Review};
+use palisade_client::{Answer, ApprovalRequest, Event, JobStatus, Review};
 use palisade_protocol::{ErrorCode, RawPath};
 use palisade_tests::{Desk, Dice, Mode, data, effort, processes, profile_with, rooms::until, tree};
 use serde_json::json;
@@ -38,11 +38,11 @@ fn what_somebody_else_changed_as_well_is_asked_about() {
         desk.attach();
         let outside = || desk.file("b.txt", "bee\nagain\n");
         let (result, asked) = desk.meanwhile(LINE, outside, |_| Answer::deny("no"));
-        let [question] = &asked[..] else { panic!("{asked:?}") };
-        assert_eq!(question.review, Review::Effects);
+        let [request] = &asked[..] else { panic!("{asked:?}") };
+        assert_eq!(request.review, Review::Effects);
         let conflicts: Vec<_> =
-            question.findings.iter().filter(|found| found.kind == "conflict").collect();
-        let [conflict] = conflicts[..] else { panic!("{:?}", question.findings) };
+            request.findings.iter().filter(|found| found.kind == "conflict").collect();
+        let [conflict] = conflicts[..] else { panic!("{:?}", request.findings) };
         assert_eq!(conflict.targets, [desk.path("b.txt").to_str().unwrap()]);
         assert!(
             conflict.why.ends_with(
@@ -51,13 +51,13 @@ fn what_somebody_else_changed_as_well_is_asked_about() {
             "{conflict:?}"
         );
         // The change is shown against the content that is there now.
-        let diff = question.view.diff.as_ref().unwrap();
+        let diff = request.view.diff.as_ref().unwrap();
         assert!(diff.contains("-again") && diff.contains("+inside"), "{diff}");
         assert_eq!(result.error.unwrap().code, ErrorCode::Denied, "{mode:?}");
         assert_eq!(desk.text("b.txt").as_deref(), Some("bee\nagain\n"), "{mode:?}");
 
         let outside = || desk.file("b.txt", "bee\nonce more\n");
-        let without = |_: &Question| {
+        let without = |_: &ApprovalRequest| {
             Answer::approve_without([RawPath(
                 desk.path("b.txt").into_os_string().into_encoded_bytes(),
             )])
@@ -85,7 +85,7 @@ fn an_approval_is_not_of_what_comes_after_it_was_shown() {
         let desk = filled(mode, &profile_with(&[]));
         desk.attach();
         let outside = || desk.file("b.txt", "bee\noutside\n");
-        let late = |_: &Question| {
+        let late = |_: &ApprovalRequest| {
             desk.file("b.txt", "bee\nlate\n");
             Answer::approve()
         };
@@ -98,7 +98,7 @@ fn an_approval_is_not_of_what_comes_after_it_was_shown() {
         assert_eq!(desk.text("n.txt"), None, "{mode:?}");
         // A file that is deleted inside and changes after it was shown is not lost either.
         let line = "python3 -c 'import os; f = os.unlink; f(\"a.txt\")'";
-        let late = |_: &Question| {
+        let late = |_: &ApprovalRequest| {
             desk.file("a.txt", "somebody needs it\n");
             Answer::approve()
         };
@@ -316,12 +316,12 @@ fn a_descriptor_that_a_job_was_passed_changes_nothing_that_is_approved() {
             let job = desk.sandbox.start_job(json!({"command": RECEIVER, "route": "watch"}));
             desk.sandbox.wait(printed(&desk, job, "listening"));
             let call = desk.sandbox.session.call("bash", json!({"command": SENDER}));
-            let (result, asked) = desk.during(async { call.await.unwrap() }, async |question| {
+            let (result, asked) = desk.during(async { call.await.unwrap() }, async |request| {
                 if writes {
                     desk.file("go", "");
                     printed(&desk, job, "wrote 4").await;
                 }
-                desk.operator.answer(question, Answer::approve()).await.unwrap();
+                desk.operator.answer(request, Answer::approve()).await.unwrap();
             });
             assert_eq!(asked.len(), 1, "{mode:?} {writes}: {result:?}");
             if writes {

@@ -149,10 +149,10 @@ fn a_loss_is_asked_about_and_with_nobody_there_the_job_goes_on_without_it() {
         assert_eq!(steps.prints("ls"), "own\nprobe\n");
         desk.attach();
         let ask = json!({"job": steps.job});
-        let (result, questions) = desk.call("job_commit", ask, |_| Some(Answer::approve()));
+        let (result, requests) = desk.call("job_commit", ask, |_| Some(Answer::approve()));
         assert!(result.success, "{:?}", result.error);
-        assert_eq!(questions.len(), 1, "{mode:?}");
-        assert!(format!("{questions:?}").contains("victim"), "{questions:?}");
+        assert_eq!(requests.len(), 1, "{mode:?}");
+        assert!(format!("{requests:?}").contains("victim"), "{requests:?}");
         assert_eq!((desk.text("victim"), desk.text("own").as_deref()), (None, Some("mine\n")));
         steps.end();
     }
@@ -202,16 +202,16 @@ fn its_processes_stand_still_while_it_is_reviewed_and_go_on_as_they_were() {
         });
         steps.run("rm victim");
         let call = desk.sandbox.session.call("job_commit", json!({"job": steps.job}));
-        let (result, questions) = desk.during(async { call.await.unwrap() }, async |question| {
+        let (result, requests) = desk.during(async { call.await.unwrap() }, async |request| {
             let seen = states(&mark);
             assert!(
                 seen.len() >= 3 && seen.iter().all(|state| *state == 'T'),
                 "{mode:?}: {seen:?}"
             );
-            desk.operator.answer(question, Answer::approve()).await.unwrap();
+            desk.operator.answer(request, Answer::approve()).await.unwrap();
         });
         assert!(result.success, "{mode:?}: {:?}", result.error);
-        assert_eq!((questions.len(), desk.text("victim")), (1, None), "{mode:?}");
+        assert_eq!((requests.len(), desk.text("victim")), (1, None), "{mode:?}");
         until("they go on", || {
             let seen = states(&mark);
             seen.contains(&'R') && seen.iter().filter(|state| **state == 'T').count() == 1
@@ -245,16 +245,16 @@ fn a_job_that_is_ended_during_the_review_is_ended_and_nothing_is_committed() {
             committed
         };
         let mut asked = 0;
-        let (result, questions) = desk.during(both, async |question| {
+        let (result, requests) = desk.during(both, async |request| {
             asked += 1;
             // The first is not answered any more; of its end is asked once more.
             if asked == 1 {
                 reviewed.notify_one();
             } else {
-                desk.operator.answer(question, Answer::deny("no")).await.unwrap();
+                desk.operator.answer(request, Answer::deny("no")).await.unwrap();
             }
         });
-        assert_eq!(questions.len(), 2, "{mode:?}");
+        assert_eq!(requests.len(), 2, "{mode:?}");
         assert_eq!(result.error.unwrap().code, ErrorCode::Cancelled, "{mode:?}");
         assert_eq!(desk.text("victim").as_deref(), Some("precious\n"), "{mode:?}");
     }

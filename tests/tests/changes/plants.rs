@@ -313,9 +313,9 @@ fn a_setting_that_the_session_made_may_go_again() {
             // The session did not make this one.
             ("git config --unset core.pager", true),
         ] {
-            let (result, questions) = desk.bash(line, |_| Answer::approve());
+            let (result, requests) = desk.bash(line, |_| Answer::approve());
             assert!(result.success, "{mode:?}: {line}: {:?}", result.error);
-            assert_eq!(questions.len(), usize::from(is_asked), "{mode:?}: {line}");
+            assert_eq!(requests.len(), usize::from(is_asked), "{mode:?}: {line}");
         }
     }
 }

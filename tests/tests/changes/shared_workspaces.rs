@@ -194,7 +194,7 @@ fn nobody_waits_for_the_answer_to_another_session() {
         desk.attach();
         let other = another(&desk, &desk.world.workspace());
         let call = desk.sandbox.session.bash("rm f && echo mine > new");
-        let (result, asked) = desk.during(async { call.await.unwrap() }, async |question| {
+        let (result, asked) = desk.during(async { call.await.unwrap() }, async |request| {
             // While it is asked about, another session commits, and the file tools work.
             std::thread::scope(|scope| {
                 let others = scope.spawn(|| {
@@ -203,7 +203,7 @@ fn nobody_waits_for_the_answer_to_another_session() {
                 });
                 others.join().unwrap();
             });
-            desk.operator.answer(question, Answer::approve()).await.unwrap();
+            desk.operator.answer(request, Answer::approve()).await.unwrap();
         });
         assert!(result.success && asked.len() == 1, "{mode:?}: {:?}", result.error);
         assert_eq!((desk.text("f"), desk.text("theirs").as_deref()), (None, Some("theirs\n")));
@@ -222,13 +222,13 @@ fn an_approved_change_is_judged_again_by_what_another_session_committed_meanwhil
         let other = another(&desk, &repository);
         let line = "git -C repository update-ref -d refs/heads/a && rm repository/own";
         let call = desk.sandbox.session.bash(line);
-        let (result, asked) = desk.during(async { call.await.unwrap() }, async |question| {
+        let (result, asked) = desk.during(async { call.await.unwrap() }, async |request| {
             std::thread::scope(|scope| {
                 let others =
                     scope.spawn(|| assert!(other.bash("git update-ref -d refs/heads/b").success));
                 others.join().unwrap();
             });
-            desk.operator.answer(question, Answer::approve()).await.unwrap();
+            desk.operator.answer(request, Answer::approve()).await.unwrap();
         });
         assert_eq!(asked.len(), 1, "{mode:?}");
         assert_eq!(

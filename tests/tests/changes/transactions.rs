@@ -1,7 +1,7 @@
 //! Transactions from end to end: what a command does counts when it was judged, and what it
 //! destroyed only when somebody approved exactly that. Otherwise the workspace is as it was.
 
-use palisade_client::{Answer, ChangeSet, Effect, Guard, Question, Review};
+use palisade_client::{Answer, ApprovalRequest, ChangeSet, Effect, Guard, Review};
 use palisade_protocol::{Ask, CallResult, ErrorCode, RawPath, Route};
 use palisade_tests::{Desk, Mode, data, profile_with, tree};
 use serde_json::json;
@@ -15,12 +15,12 @@ pub(crate) fn guarded(guard: &str) -> String {
     profile_with(&[("guard = \"auto\"", &format!("guard = \"{guard}\""))])
 }
 
-fn approve(_: &Question) -> Answer {
+fn approve(_: &ApprovalRequest) -> Answer {
     Answer::approve()
 }
 
-fn nobody(question: &Question) -> Answer {
-    panic!("nobody should be asked: {question:?}")
+fn nobody(request: &ApprovalRequest) -> Answer {
+    panic!("nobody should be asked: {request:?}")
 }
 
 /// A workspace with something to lose.
@@ -114,10 +114,10 @@ fn an_approval_is_of_exactly_the_effects() {
         desk.attach();
         let (result, asked) = desk.bash("python3 wipe.py; echo new > n.txt", approve);
         assert!(result.success, "{mode:?}: {:?}", result.error);
-        let [question] = &asked[..] else { panic!("{asked:?}") };
-        assert_eq!(question.review, Review::Effects);
-        assert!(question.scopes.iter().all(|scope| scope == "losses"));
-        let mut changes: Vec<_> = question
+        let [request] = &asked[..] else { panic!("{asked:?}") };
+        assert_eq!(request.review, Review::Effects);
+        assert!(request.scopes.iter().all(|scope| scope == "losses"));
+        let mut changes: Vec<_> = request
             .view
             .changes
             .iter()
@@ -130,7 +130,7 @@ fn an_approval_is_of_exactly_the_effects() {
             (desk.path("n.txt"), "created", 1, false),
         ];
         assert_eq!(changes, expected, "{mode:?}");
-        assert!(question.view.diff.as_ref().unwrap().contains("+new"), "{question:?}");
+        assert!(request.view.diff.as_ref().unwrap().contains("+new"), "{request:?}");
         let left: Vec<String> = tree(&desk.world.workspace());
         let names: Vec<&str> = left.iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(names, ["b.txt", "n.txt", "wipe.py", "wipe.sh"], "{mode:?}");
@@ -420,11 +420,12 @@ fn an_approved_line_loses_what_was_shown_and_nothing_else() {
         let desk = Desk::asking(mode, &profile(), Ask::Sensitive);
         fill(&desk);
         desk.attach();
-        let reviews = |asked: &[Question]| asked.iter().map(|one| one.review).collect::<Vec<_>>();
+        let reviews =
+            |asked: &[ApprovalRequest]| asked.iter().map(|one| one.review).collect::<Vec<_>>();
         let (result, asked) = desk.bash("rm b.txt", approve);
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(reviews(&asked), [Review::Input], "{mode:?}");
-        let (result, asked) = desk.bash("rm a.txt; sh wipe.sh", |question| match question.review {
+        let (result, asked) = desk.bash("rm a.txt; sh wipe.sh", |request| match request.review {
             Review::Effects => Answer::deny("not that"),
             Review::Input | Review::Output => Answer::approve(),
         });

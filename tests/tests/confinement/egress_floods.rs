@@ -1,7 +1,7 @@
 //! How often approvers are asked about hosts: once for a connection of a program, and no more often than
 //! the limits allow, whatever the programs of a session try.
 
-use palisade_client::{Answer, Event, Operator, Question, Registration};
+use palisade_client::{Answer, ApprovalRequest, Event, Operator, Registration};
 use palisade_protocol::CallResult;
 use palisade_tests::{Mode, NamedHosts, Sandbox, WebServer, during, rooms::until};
 use std::path::Path;
@@ -27,17 +27,17 @@ async fn approved(
     sandbox: &Sandbox,
     operator: &Operator,
     line: &str,
-) -> (CallResult, Vec<Question>) {
-    let is_own = |question: &Question| question.asker.session == *sandbox.session.id();
+) -> (CallResult, Vec<ApprovalRequest>) {
+    let is_own = |request: &ApprovalRequest| request.asker.session == *sandbox.session.id();
     let call = sandbox.session.bash(line).into_future();
-    let approve = async |question: &Question| {
-        if is_own(question) {
-            operator.answer(question, Answer::approve()).await.unwrap();
+    let approve = async |request: &ApprovalRequest| {
+        if is_own(request) {
+            operator.answer(request, Answer::approve()).await.unwrap();
         }
     };
-    let (result, mut questions) = during(operator, call, approve).await;
-    questions.retain(is_own);
-    (result.unwrap(), questions)
+    let (result, mut requests) = during(operator, call, approve).await;
+    requests.retain(is_own);
+    (result.unwrap(), requests)
 }
 
 /// An approval that is not remembered holds for the program's connection, also for further requests on
@@ -60,11 +60,11 @@ fn a_kept_connection_is_asked_about_once() {
             (format!("{curl} {one}; {curl} {one}"), &[1, 1], 2),
             (format!("{curl} {one} {other} {one} {other}"), &[1, 0, 0, 0], 2),
         ] {
-            let (result, questions) = sandbox.wait(approved(&sandbox, &operator, &line));
+            let (result, requests) = sandbox.wait(approved(&sandbox, &operator, &line));
             let expected: String =
                 connections.iter().map(|made| format!("hello from /x\n{made}\n")).collect();
             assert_eq!(result.stdout, expected, "{mode:?}: {line}: {result:?}");
-            assert_eq!(questions.len(), asked, "{mode:?}: {line}: {questions:?}");
+            assert_eq!(requests.len(), asked, "{mode:?}: {line}: {requests:?}");
             assert_eq!(server.requests().len(), connections.len(), "{mode:?}: {line}");
         }
         let told = "approved by handler:person:ann, for this connection";

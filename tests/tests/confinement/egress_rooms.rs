@@ -2,7 +2,7 @@
 //! it, and without a room there is none. What real clients do with it: `egress_clients.rs`.
 
 use palisade_audit::ConnectionVerdict;
-use palisade_client::{Answer, Event, Question, Registration};
+use palisade_client::{Answer, ApprovalRequest, Event, Registration};
 use palisade_protocol::{CallResult, ErrorCode, Scope, Until};
 use palisade_tests::{Mode, NamedHosts, Sandbox, WebServer, during, rooms::until, text};
 use rustix::process::{Pid, Signal, kill_process};
@@ -114,19 +114,19 @@ fn approvers_are_asked_once_and_without_one_the_reason_is_shown() {
         let operator = hosts.operator(&sandbox);
         sandbox.wait(operator.register(Registration::new("person:ann"))).unwrap();
         let line = format!("for n in 1 2 3; do curl -s {url} & done; wait; curl -s {url}");
-        let remember = async |question: &Question| {
+        let remember = async |request: &ApprovalRequest| {
             let answer = Answer::approve().remember(Scope::ExactCall, Until::Session);
-            operator.answer(question, answer).await.unwrap();
+            operator.answer(request, answer).await.unwrap();
         };
         let call = sandbox.session.bash(line).into_future();
-        let (result, questions) = sandbox.wait(during(&operator, call, remember));
+        let (result, requests) = sandbox.wait(during(&operator, call, remember));
         let result = result.unwrap();
         assert_eq!(result.stdout, "hello from /asked\n".repeat(4), "{mode:?}: {:?}", result.error);
-        assert_eq!(questions.len(), 1, "{mode:?}: {questions:?}");
-        assert_eq!(questions[0].tool.as_str(), "net.connect");
-        let arguments: Value = serde_json::from_str(questions[0].arguments.as_str()).unwrap();
+        assert_eq!(requests.len(), 1, "{mode:?}: {requests:?}");
+        assert_eq!(requests[0].tool.as_str(), "net.connect");
+        let arguments: Value = serde_json::from_str(requests[0].arguments.as_str()).unwrap();
         assert_eq!(arguments, serde_json::json!({"host": "packages.test", "port": port}));
-        assert!(questions[0].view.lines[1].text.contains("curl"), "{:?}", questions[0].view);
+        assert!(requests[0].view.lines[1].text.contains("curl"), "{:?}", requests[0].view);
         let grants = sandbox.wait(operator.grants()).unwrap();
         assert_eq!(grants[0].summary, format!("net.connect: packages.test:{port}"));
     }

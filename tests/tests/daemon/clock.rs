@@ -4,8 +4,8 @@
 use palisade_audit::{LocatedRecord, ReadError, Reader, Timestamp, verify};
 use palisade_client::{Answer, Open, Operator, OperatorEvent, Registration, Running};
 use palisade_protocol::{
-    CallResult, ErrorCode, OpenOptions, Opened, Question, RawPath, Reply, Request, Resume, Scope,
-    Until, wire::Dialect,
+    ApprovalRequest, CallResult, ErrorCode, OpenOptions, Opened, RawPath, Reply, Request, Resume,
+    Scope, Until, wire::Dialect,
 };
 use palisade_tests::{Daemon, Mode, Sandbox, World, effort, handlers, raw::Raw, rooms::until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -172,18 +172,18 @@ impl Clocked {
         }
     }
 
-    fn question(&self) -> Question {
+    fn request(&self) -> ApprovalRequest {
         self.sandbox.wait(async {
             loop {
-                if let Some(OperatorEvent::Question(question)) = self.operator.next().await {
-                    return *question;
+                if let Some(OperatorEvent::ApprovalRequest(request)) = self.operator.next().await {
+                    return *request;
                 }
             }
         })
     }
 
-    fn answer(&self, question: &Question, answer: Answer) {
-        self.sandbox.wait(self.operator.answer(question, answer)).expect("taken");
+    fn answer(&self, request: &ApprovalRequest, answer: Answer) {
+        self.sandbox.wait(self.operator.answer(request, answer)).expect("taken");
     }
 
     fn end(&self, running: Running) -> CallResult {
@@ -226,14 +226,14 @@ fn no_deadline_comes_early_or_late() {
             for name in ["asked", "again", "late"] {
                 clocked.file(name, "kept");
             }
-            // A question, a call, a job and what is remembered, from before.
+            // An approval request, a call, a job and what is remembered, from before.
             let remembered = clocked.delete("again");
-            let question = clocked.question();
+            let request = clocked.request();
             let hour = Until::Ms(3_600_000);
-            clocked.answer(&question, Answer::approve().remember(Scope::ExactCall, hour));
+            clocked.answer(&request, Answer::approve().remember(Scope::ExactCall, hour));
             assert!(clocked.end(remembered).success, "{mode:?} {by}");
             let waiting = clocked.delete("asked");
-            let question = clocked.question();
+            let request = clocked.request();
             let line = "until ls | grep -qx go; do sleep 0.02; done; echo on";
             let (long, short) = (clocked.beside("asking"), clocked.beside("asking"));
             let job = json!({"command": "sleep 600", "background": true});
@@ -249,7 +249,7 @@ fn no_deadline_comes_early_or_late() {
             let pending = clocked.sandbox.wait(clocked.operator.pending()).unwrap();
             assert_eq!(pending.len(), 1, "{mode:?} {by}");
             assert!((1..=600_000).contains(&pending[0].expires_in_ms), "{mode:?} {by}");
-            clocked.answer(&question, Answer::approve());
+            clocked.answer(&request, Answer::approve());
             assert!(clocked.end(waiting).success, "{mode:?} {by}");
             assert_eq!(clocked.text("asked"), None);
             let jobs = long.done("job_list", json!({}));
@@ -293,10 +293,10 @@ fn grace_times_and_beats_go_by_no_clock_that_is_set() {
             clocked.register(Registration::new("person:ann"));
             let approved = clocked.delete("again");
             let brief = Answer::approve().remember(Scope::ExactCall, Until::Ms(1000));
-            clocked.answer(&clocked.question(), brief);
+            clocked.answer(&clocked.request(), brief);
             assert!(clocked.end(approved).success, "{mode:?} {by}");
             clocked.sandbox.wait(clocked.operator.withdraw()).unwrap();
-            // From before: sessions and a question that wait, and a program that will not end.
+            // From before: sessions, a waiting approval request, and a program that will not end.
             let long = clocked.abandoned(Duration::from_secs(3600));
             let short = clocked.abandoned(Duration::from_millis(500));
             let waiting = clocked.beside("waiting");
@@ -317,7 +317,7 @@ fn grace_times_and_beats_go_by_no_clock_that_is_set() {
             let both = clocked.beside("both");
             clocked.register(Registration::new("person:ann").deadline(Duration::from_secs(600)));
             let carried = delete(&both, "both");
-            clocked.answer(&clocked.question(), Answer::approve());
+            clocked.answer(&clocked.request(), Answer::approve());
             assert!(both.wait(carried.result()).unwrap().success, "{mode:?} {by}");
             clocked.register(Registration::new("person:ann").deadline(Duration::from_millis(300)));
             let one = both.wait(delete(&both, "one").result()).unwrap().error.expect("one is few");
@@ -362,8 +362,8 @@ fn what_is_kept_is_not_swept_and_the_log_says_what_the_clock_said() {
         clocked.register(Registration::new("person:ann").deadline(Duration::from_secs(600)));
         let delete = |name: &str| {
             let running = clocked.delete(name);
-            let question = clocked.question();
-            clocked.answer(&question, Answer::approve());
+            let request = clocked.request();
+            clocked.answer(&request, Answer::approve());
             clocked.end(running)
         };
         let undo = [delete("a"), delete("b")].map(|result| result.undo.expect("it can be undone"));

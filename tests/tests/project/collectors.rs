@@ -47,7 +47,7 @@ fn log() -> (BTreeSet<String>, BTreeSet<String>) {
         thinking: None,
     });
     let answer = Record::Answer(Answer {
-        question: None,
+        request: None,
         call_id: "c".into(),
         session: "s".into(),
         review: Review::Input,

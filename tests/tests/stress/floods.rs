@@ -351,9 +351,11 @@ fn approval_requests(hall: &Hall) -> Vec<Raw> {
         other.send(bash("rm f"));
         let mut asked = 0;
         loop {
-            let Some(OperatorEvent::Question(question)) = operator.next().await else { continue };
-            if question.asker.uid == OTHER {
-                operator.answer(&question, Answer::approve()).await.unwrap();
+            let Some(OperatorEvent::ApprovalRequest(request)) = operator.next().await else {
+                continue;
+            };
+            if request.asker.uid == OTHER {
+                operator.answer(&request, Answer::approve()).await.unwrap();
                 break;
             }
             asked += 1;

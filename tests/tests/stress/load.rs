@@ -98,8 +98,8 @@ impl Place {
         });
         self.runtime.spawn(async move {
             while let Some(event) = operator.next().await {
-                if let OperatorEvent::Question(question) = event {
-                    operator.answer(&question, Answer::approve()).await.expect("taken");
+                if let OperatorEvent::ApprovalRequest(request) = event {
+                    operator.answer(&request, Answer::approve()).await.expect("taken");
                 }
             }
         })

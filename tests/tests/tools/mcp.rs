@@ -441,8 +441,8 @@ fn an_approval_that_takes_long_reaches_the_call_through_its_ticket() {
         assert!(kept.exists(), "nobody has approved it yet");
         let approver = runtime.spawn(async move {
             while let Some(event) = operator.next().await {
-                if let OperatorEvent::Question(question) = event {
-                    operator.answer(&question, Answer::approve()).await.unwrap();
+                if let OperatorEvent::ApprovalRequest(request) = event {
+                    operator.answer(&request, Answer::approve()).await.unwrap();
                 }
             }
         });

@@ -1,7 +1,7 @@
 //! Approval of what MCP servers do: rules name their tools, and their changed tools are asked about.
 //! The host is the witness.
 
-use palisade_client::{Answer, Operator, OperatorEvent, Question, Registration};
+use palisade_client::{Answer, ApprovalRequest, Operator, OperatorEvent, Registration};
 use palisade_tests::{
     Daemon, Mcp, Mode, World, mcp_text as text, profile_never_asking, profile_with,
 };
@@ -99,12 +99,15 @@ impl Stage {
 
 /// An operator that answers approval requests, and records them.
 struct Approver {
-    seen: Arc<Mutex<Vec<Question>>>,
+    seen: Arc<Mutex<Vec<ApprovalRequest>>>,
     _runtime: Runtime,
 }
 
 impl Approver {
-    fn new(stage: &Stage, mut decide: impl FnMut(&Question) -> Answer + Send + 'static) -> Self {
+    fn new(
+        stage: &Stage,
+        mut decide: impl FnMut(&ApprovalRequest) -> Answer + Send + 'static,
+    ) -> Self {
         let runtime = Runtime::new().unwrap();
         let connect = || std::os::unix::net::UnixStream::connect(&stage.daemon.operators).unwrap();
         let stream = stage.world.mode.act(connect);
@@ -119,9 +122,9 @@ impl Approver {
         let record = Arc::clone(&seen);
         runtime.spawn(async move {
             while let Some(event) = operator.next().await {
-                if let OperatorEvent::Question(question) = event {
-                    record.lock().unwrap().push(*question.clone());
-                    operator.answer(&question, decide(&question)).await.unwrap();
+                if let OperatorEvent::ApprovalRequest(request) = event {
+                    record.lock().unwrap().push(*request.clone());
+                    operator.answer(&request, decide(&request)).await.unwrap();
                 }
             }
         });
@@ -130,7 +133,7 @@ impl Approver {
 
     /// The tools that it was asked about so far.
     fn asked(&self) -> Vec<String> {
-        self.seen.lock().unwrap().iter().map(|question| question.tool.to_string()).collect()
+        self.seen.lock().unwrap().iter().map(|request| request.tool.to_string()).collect()
     }
 }
 

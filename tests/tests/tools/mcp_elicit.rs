@@ -83,8 +83,8 @@ impl Operators {
     fn deny(&self) {
         self.runtime.block_on(async {
             loop {
-                if let Some(OperatorEvent::Question(question)) = self.operator.next().await {
-                    self.operator.answer(&question, Answer::deny("no")).await.unwrap();
+                if let Some(OperatorEvent::ApprovalRequest(request)) = self.operator.next().await {
+                    self.operator.answer(&request, Answer::deny("no")).await.unwrap();
                     return;
                 }
             }
@@ -244,15 +244,16 @@ fn an_approver_is_above_the_agents_client() {
         let call = session.bash("echo on > new");
         let (result, by) = desk.sandbox.wait(async {
             let answers = async {
-                let Some(OperatorEvent::Question(question)) = session.client().heard().await else {
+                let Some(OperatorEvent::ApprovalRequest(request)) = session.client().heard().await
+                else {
                     panic!("it is asked")
                 };
-                session.answer(&question, Answer::approve()).await.unwrap();
+                session.answer(&request, Answer::approve()).await.unwrap();
                 // Its one vote is given, and more than a vote it has not.
-                let again = session.answer(&question, Answer::approve()).await.unwrap_err();
+                let again = session.answer(&request, Answer::approve()).await.unwrap_err();
                 assert_eq!(again.code(), Some(ErrorCode::StaleApproval));
                 assert_eq!(desk.operator.pending().await.unwrap().len(), 1, "{mode:?}");
-                desk.operator.answer(&question, Answer::deny("not now")).await.unwrap();
+                desk.operator.answer(&request, Answer::deny("not now")).await.unwrap();
             };
             let (result, ()) = tokio::join!(call, answers);
             let result = result.unwrap();
@@ -279,31 +280,31 @@ fn a_client_answers_only_requests_of_its_own_session_that_it_was_asked() {
         desk.sandbox.wait(other.session.register(Registration::new("other"))).unwrap();
         let (session, forbidden) = (&desk.sandbox.session, Some(ErrorCode::Forbidden));
         let lose = async { session.bash("rm kept").await.unwrap() };
-        let (result, seen) = desk.during(lose, async |question| {
+        let (result, seen) = desk.during(lose, async |request| {
             // Not registered; of another session; registered and not asked, because of the loss.
             for own in [session, &other.session] {
-                let refused = own.answer(question, Answer::approve()).await.unwrap_err();
+                let refused = own.answer(request, Answer::approve()).await.unwrap_err();
                 assert_eq!(refused.code(), forbidden, "{mode:?}");
             }
             session.register(Registration::new("own")).await.unwrap();
-            let refused = session.answer(question, Answer::approve()).await.unwrap_err();
-            assert_eq!(refused.code(), forbidden, "{mode:?}: {:?}", question.review);
+            let refused = session.answer(request, Answer::approve()).await.unwrap_err();
+            assert_eq!(refused.code(), forbidden, "{mode:?}: {:?}", request.review);
             session.withdraw().await.unwrap();
-            desk.operator.answer(question, Answer::deny("no")).await.unwrap();
+            desk.operator.answer(request, Answer::deny("no")).await.unwrap();
         });
         assert!(!result.success && !seen.is_empty(), "{mode:?}: {result:?}");
         assert_eq!(desk.text("kept").as_deref(), Some("precious\n"), "{mode:?}");
         // A client that is asked can not have its answer remembered, or change the call.
         desk.sandbox.wait(session.register(Registration::new("own"))).unwrap();
         let harmless = async { session.bash("echo on > new").await.unwrap() };
-        let (result, _) = desk.during(harmless, async |question| {
+        let (result, _) = desk.during(harmless, async |request| {
             let remembered = Answer::approve().remember(Scope::ExactCall, Until::Session);
             let changed = Answer::approve_modified(&json!({"command": "rm kept"})).unwrap();
             for answer in [remembered, changed] {
-                let refused = session.answer(question, answer).await.unwrap_err();
+                let refused = session.answer(request, answer).await.unwrap_err();
                 assert_eq!(refused.code(), forbidden, "{mode:?}");
             }
-            desk.operator.answer(question, Answer::approve()).await.unwrap();
+            desk.operator.answer(request, Answer::approve()).await.unwrap();
         });
         assert!(result.success, "{mode:?}: {result:?}");
     }

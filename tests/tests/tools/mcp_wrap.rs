@@ -347,10 +347,10 @@ fn a_call_that_is_denied_is_not_made_and_the_server_goes_on() {
         // Denies calls by their arguments, which it is shown.
         let approver = runtime.spawn(async move {
             while let Some(event) = operator.next().await {
-                if let OperatorEvent::Question(question) = event {
-                    let is_bad = format!("{question:?}").contains("bad words");
+                if let OperatorEvent::ApprovalRequest(request) = event {
+                    let is_bad = format!("{request:?}").contains("bad words");
                     let answer = if is_bad { Answer::deny("no") } else { Answer::approve() };
-                    operator.answer(&question, answer).await.unwrap();
+                    operator.answer(&request, answer).await.unwrap();
                 }
             }
         });

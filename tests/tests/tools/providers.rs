@@ -207,12 +207,12 @@ fn a_claim_is_believed_only_on_the_profiles_word_and_approval_comes_first() {
             let arguments = oslo();
             let call = async { careful.session.call("weather", &arguments).await.unwrap() };
             let answer = async {
-                let Some(OperatorEvent::Question(question)) = operator.next().await else {
-                    panic!("no question");
+                let Some(OperatorEvent::ApprovalRequest(request)) = operator.next().await else {
+                    panic!("no request");
                 };
-                assert_eq!(question.tool.as_str(), "weather");
-                assert!(question.view.lines[0].text.contains("outside the sandbox"));
-                operator.answer(&question, Answer::approve()).await.unwrap();
+                assert_eq!(request.tool.as_str(), "weather");
+                assert!(request.view.lines[0].text.contains("outside the sandbox"));
+                operator.answer(&request, Answer::approve()).await.unwrap();
             };
             tokio::join!(call, answer).0
         });

@@ -161,8 +161,8 @@ fn a_line_in_arguments_can_not_tell_a_spare_shell_from_its_own() {
         let sandbox = world.open();
         for form in FORMS {
             // A last command replaces the shell.
-            let question = format!("{IS_SPARE}; exit $?");
-            let is_spare = |own| run_arguments(&sandbox, form, &question, own).exit_code;
+            let request = format!("{IS_SPARE}; exit $?");
+            let is_spare = |own| run_arguments(&sandbox, form, &request, own).exit_code;
             let control = (is_spare(false), is_spare(true));
             assert_eq!(control, (Some(0), Some(1)), "{mode:?}, {form:?}: the control");
             for line in PROPERTIES {

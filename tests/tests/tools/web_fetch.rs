@@ -1,7 +1,7 @@
 //! `web_fetch`: pages come from allowed hosts only, each redirect is judged anew, and what comes is
 //! bounded and marked.
 
-use palisade_client::{Answer, Question, Registration};
+use palisade_client::{Answer, ApprovalRequest, Registration};
 use palisade_protocol::{CallResult, ErrorCode};
 use palisade_tests::{
     Mode, NamedHosts, Place, Sandbox, TestAuthority, WebServer, World, during, named_profile,
@@ -348,17 +348,17 @@ fn an_unlisted_host_is_fetched_from_after_an_approval_of_it() {
         sandbox.wait(operator.register(Registration::new("person:ann"))).unwrap();
         let port = web.plain.port;
         let arguments = json!({"url": format!("http://other.test:{port}/x")});
-        let approve = async |question: &Question| {
-            operator.answer(question, Answer::approve()).await.unwrap();
+        let approve = async |request: &ApprovalRequest| {
+            operator.answer(request, Answer::approve()).await.unwrap();
         };
         let call = sandbox.session.call("web_fetch", arguments).into_future();
-        let (result, questions) = sandbox.wait(during(&operator, call, approve));
+        let (result, requests) = sandbox.wait(during(&operator, call, approve));
         let result = result.unwrap();
         assert_eq!(content(&result), "hello from /x\n", "{mode:?}");
         assert_eq!(web.plain.requests().len(), 1, "{mode:?}");
         // The host is approved once, for this page.
-        let of_host = questions.iter().filter(|one| one.arguments.as_str().contains("other.test"));
-        assert_eq!(of_host.count(), 1, "{mode:?}: {questions:?}");
+        let of_host = requests.iter().filter(|one| one.arguments.as_str().contains("other.test"));
+        assert_eq!(of_host.count(), 1, "{mode:?}: {requests:?}");
         // The room reports a connection when it has ended.
         let allowed = palisade_tests::rooms::awaited("the record of the connection", || {
             web.hosts.connections().into_iter().find(|one| one.asked == "web_fetch")

@@ -8,7 +8,7 @@ use crate::{
     operator::answer::{Verdict, answer},
     print,
 };
-use palisade_client::{Answer, Decision, Operator, OperatorEvent, Question, QuestionId};
+use palisade_client::{Answer, ApprovalId, ApprovalRequest, Decision, Operator, OperatorEvent};
 use std::{
     collections::HashMap,
     sync::{
@@ -55,8 +55,8 @@ pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Fa
             Some(_) = tasks.join_next() => continue,
         };
         match event {
-            Some(OperatorEvent::Question(question)) => {
-                let id = question.question.clone();
+            Some(OperatorEvent::ApprovalRequest(request)) => {
+                let id = request.id.clone();
                 let work = Work {
                     operator: operator.clone(),
                     decider: decider.clone(),
@@ -64,9 +64,9 @@ pub(crate) async fn serve(operator: Operator, decider: Decider) -> Result<u8, Fa
                     decided: Arc::default(),
                 };
                 let decided = Arc::clone(&work.decided);
-                asked.insert(id, (tasks.spawn(work.perform(*question)), decided));
+                asked.insert(id, (tasks.spawn(work.perform(*request)), decided));
             }
-            Some(OperatorEvent::Over(over)) => give_up(&mut asked, &over.question),
+            Some(OperatorEvent::Over(over)) => give_up(&mut asked, &over.request),
             Some(_) => {}
             None => break Err(operator.ended().into()),
         }
@@ -85,7 +85,7 @@ pub(crate) fn live(operator: &Operator) {
 
 /// Stops working on an approval request that is over, unless its answer is already being sent. The
 /// daemon reports the end of the request before it confirms the answer.
-fn give_up(asked: &mut HashMap<QuestionId, (AbortHandle, Arc<AtomicBool>)>, id: &QuestionId) {
+fn give_up(asked: &mut HashMap<ApprovalId, (AbortHandle, Arc<AtomicBool>)>, id: &ApprovalId) {
     if let Some((task, decided)) = asked.remove(id)
         && !decided.load(Ordering::Relaxed)
     {
@@ -103,15 +103,15 @@ struct Work {
 }
 
 impl Work {
-    async fn perform(self, question: Question) {
-        let Some(given) = self.decide(&question).await else { return };
+    async fn perform(self, request: ApprovalRequest) {
+        let Some(given) = self.decide(&request).await else { return };
         self.decided.store(true, Ordering::Relaxed);
         let told = word(&given);
-        let id = &question.question;
+        let id = &request.id;
         // If nobody reads the log, the answers still count.
-        let line = format!("{told} {id} {}", card::summary(&question));
+        let line = format!("{told} {id} {}", card::summary(&request));
         let log = |missing| drop(print::line(&card::with_missing(line, missing)));
-        match self.operator.answer(&question, given).await {
+        match self.operator.answer(&request, given).await {
             Ok(answered) => log(answered.missing),
             Err(error) if error.is_remember_refusal() => {
                 log(0);
@@ -123,24 +123,24 @@ impl Work {
                 // If the answer was refused for its contents, the agent must not be left waiting:
                 // deny.
                 let why = format!("the approver's answer was refused: {error}");
-                let denial = answer(&question, Verdict::Deny, &why);
-                drop(self.operator.answer(&question, denial).await);
+                let denial = answer(&request, Verdict::Deny, &why);
+                drop(self.operator.answer(&request, denial).await);
             }
         }
     }
 
-    async fn decide(&self, question: &Question) -> Option<Answer> {
-        let deadline = Instant::now() + Duration::from_millis(question.expires_in_ms);
+    async fn decide(&self, request: &ApprovalRequest) -> Option<Answer> {
+        let deadline = Instant::now() + Duration::from_millis(request.expires_in_ms);
         match &self.decider {
             Decider::Word(verdict) => {
-                Some(answer(question, *verdict, "the operator's policy is to deny"))
+                Some(answer(request, *verdict, "the operator's policy is to deny"))
             }
             Decider::Program(judge) => {
                 let _seat = self.seats.acquire().await.ok()?;
                 let left = deadline.saturating_duration_since(Instant::now());
                 // A denial with a reason must still arrive in time.
                 let reserve = (left / 10).min(Duration::from_millis(500));
-                Some(judge.decide(question, left - reserve).await)
+                Some(judge.decide(request, left - reserve).await)
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     paint::{Paint, Style},
     visible::{columns::Width, lines, visible},
 };
-use palisade_client::{Finding, Question, QuestionId, Review, Target};
+use palisade_client::{ApprovalId, ApprovalRequest, Finding, Review, Target};
 use palisade_protocol::{ReverseThinking, Severity};
 use std::time::Duration;
 
@@ -31,45 +31,50 @@ struct Card {
 }
 
 /// Formats the whole approval request, with a newline after each line.
-pub(crate) fn render(question: &Question, left: Duration, width: Width, paint: Paint) -> String {
+pub(crate) fn render(
+    request: &ApprovalRequest,
+    left: Duration,
+    width: Width,
+    paint: Paint,
+) -> String {
     let mut card = Card { text: String::new(), width, paint };
-    card.headline(question, left);
-    for (name, value) in origin(question, width) {
+    card.headline(request, left);
+    for (name, value) in origin(request, width) {
         card.value(name, &visible(&value));
     }
-    card.ran(question);
+    card.ran(request);
     card.say("");
-    card.acts(question);
-    question.view.targets.iter().for_each(|target| card.touched(target));
-    if let Some(diff) = &question.view.diff {
+    card.acts(request);
+    request.view.targets.iter().for_each(|target| card.touched(target));
+    if let Some(diff) = &request.view.diff {
         card.say("");
         lines(diff).for_each(|line| card.marked(("", "… "), &line, diff_style(&line)));
-        if question.view.diff_cut {
+        if request.view.diff_cut {
             card.styled("  the diff was cut; it is longer than shown", Style::Warning);
         }
     }
-    if let Some(output) = &question.output {
+    if let Some(output) = &request.output {
         card.say("");
         card.say("the agent would see this output:");
         lines(output).for_each(|line| card.marked(("  | ", GOES_ON), &line, None));
     }
-    card.agent_statements(question);
+    card.agent_statements(request);
     card.text
 }
 
 /// Summarizes an approval request in one line, for queues and logs.
-pub(crate) fn summary(question: &Question) -> String {
-    let act = match question.view.lines.as_slice() {
-        [] => visible(question.arguments.as_str()),
+pub(crate) fn summary(request: &ApprovalRequest) -> String {
+    let act = match request.view.lines.as_slice() {
+        [] => visible(request.arguments.as_str()),
         [one] => visible(&one.text),
         [first, rest @ ..] => format!("{} (and {} more)", visible(&first.text), rest.len()),
     };
-    let kind = match question.review {
+    let kind = match request.review {
         Review::Input => "",
         Review::Output => " output",
         Review::Effects => " changes",
     };
-    format!("{}{kind}: {act}", question.tool)
+    format!("{}{kind}: {act}", request.tool)
 }
 
 /// Formats a duration in minutes and seconds.
@@ -81,8 +86,8 @@ pub(crate) fn clock(time: Duration) -> String {
 }
 
 /// Returns the first part of an approval request's id, which `palisade answer` takes.
-pub(crate) fn short_id(question: &QuestionId) -> String {
-    let full = question.as_str();
+pub(crate) fn short_id(request: &ApprovalId) -> String {
+    let full = request.as_str();
     match full.strip_prefix(ID_PREFIX) {
         Some(rest) => format!("{ID_PREFIX}{}", id::short(rest)),
         None => full.to_owned(),
@@ -114,18 +119,18 @@ impl Card {
         }
     }
 
-    fn headline(&mut self, question: &Question, left: Duration) {
-        let asked = match question.review {
-            Review::Input if question.tool.as_str() == CONNECT => ": a program wants to connect",
+    fn headline(&mut self, request: &ApprovalRequest, left: Duration) {
+        let asked = match request.review {
+            Review::Input if request.tool.as_str() == CONNECT => ": a program wants to connect",
             Review::Input => " wants to run",
             Review::Output => " finished. May the agent see its output?",
             Review::Effects => " finished. Keep its changes?",
         };
         let id = match self.width {
-            Width::Columns(_) => short_id(&question.question),
-            Width::Unlimited => question.question.to_string(),
+            Width::Columns(_) => short_id(&request.id),
+            Width::Unlimited => request.id.to_string(),
         };
-        let line = format!("{}{asked} ── {id} ── {} left", question.tool, clock(left));
+        let line = format!("{}{asked} ── {id} ── {} left", request.tool, clock(left));
         self.marked(("── ", "   "), &line, Some(Style::Hint));
     }
 
@@ -140,11 +145,11 @@ impl Card {
     }
 
     /// Shows the call that has run, where its changes or its output are reviewed.
-    fn ran(&mut self, question: &Question) {
-        if question.review == Review::Input {
+    fn ran(&mut self, request: &ApprovalRequest) {
+        if request.review == Review::Input {
             return;
         }
-        let arguments = question.arguments.as_str();
+        let arguments = request.arguments.as_str();
         let parsed = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
         let text = parsed.get("command").and_then(|command| command.as_str()).unwrap_or(arguments);
         for (at, line) in lines(text).enumerate() {
@@ -156,27 +161,27 @@ impl Card {
     }
 
     /// Lists what would be done, one action per line, each followed by its findings.
-    fn acts(&mut self, question: &Question) {
-        let mut told = vec![false; question.findings.len()];
-        for line in &question.view.lines {
+    fn acts(&mut self, request: &ApprovalRequest) {
+        let mut told = vec![false; request.findings.len()];
+        for line in &request.view.lines {
             for (at, text) in lines(&line.text).enumerate() {
                 let mark = if at == 0 { "  » " } else { GOES_ON };
                 self.marked((mark, GOES_ON), &text, None);
             }
             for index in line.findings.iter().filter_map(|index| usize::try_from(*index).ok()) {
-                if let Some(finding) = question.findings.get(index) {
+                if let Some(finding) = request.findings.get(index) {
                     self.found("    ", finding);
                     told[index] = true;
                 }
             }
         }
-        if question.view.lines.is_empty() {
-            let pretty = serde_json::from_str::<serde_json::Value>(question.arguments.as_str())
+        if request.view.lines.is_empty() {
+            let pretty = serde_json::from_str::<serde_json::Value>(request.arguments.as_str())
                 .and_then(|value| serde_json::to_string_pretty(&value));
-            let arguments = pretty.unwrap_or_else(|_| question.arguments.as_str().to_owned());
+            let arguments = pretty.unwrap_or_else(|_| request.arguments.as_str().to_owned());
             lines(&arguments).for_each(|line| self.marked(("  ", GOES_ON), &line, None));
         }
-        let rest = question.findings.iter().zip(told).filter(|(_, told)| !told);
+        let rest = request.findings.iter().zip(told).filter(|(_, told)| !told);
         rest.for_each(|(finding, _)| self.found("  ", finding));
     }
 
@@ -206,14 +211,14 @@ impl Card {
         self.marked((head, "    … "), &text, style);
     }
 
-    fn agent_statements(&mut self, question: &Question) {
+    fn agent_statements(&mut self, request: &ApprovalRequest) {
         const MARKS: (&str, &str) = ("  > ", GOES_ON);
-        if let Some(reason) = &question.reason {
+        if let Some(reason) = &request.reason {
             self.say("");
             self.say("the agent's reason (not verified):");
             lines(reason).for_each(|line| self.marked(MARKS, &line, None));
         }
-        if let Some(thought) = &question.reverse_thinking {
+        if let Some(thought) = &request.reverse_thinking {
             let ReverseThinking { assumptions, failure_scenarios, verdict, verdict_reason } =
                 thought;
             self.say("the agent's own risk review (not verified):");
@@ -228,8 +233,8 @@ impl Card {
     }
 }
 
-fn origin(question: &Question, width: Width) -> Vec<(&'static str, String)> {
-    let asker = &question.asker;
+fn origin(request: &ApprovalRequest, width: Width) -> Vec<(&'static str, String)> {
+    let asker = &request.asker;
     let mut who = vec![format!("uid {}", asker.uid)];
     if asker.pid != 0 {
         who.push(format!("pid {}", asker.pid));
@@ -239,18 +244,18 @@ fn origin(question: &Question, width: Width) -> Vec<(&'static str, String)> {
     let session = if width == Width::Unlimited { session } else { id::short(session) };
     who.push(format!("session {session}, profile {}", asker.profile));
     let mut fields =
-        vec![("who", who.join(", ")), ("in", question.cwd.as_path().display().to_string())];
-    if asker.workspace != question.cwd {
+        vec![("who", who.join(", ")), ("in", request.cwd.as_path().display().to_string())];
+    if asker.workspace != request.cwd {
         fields.push(("workspace", asker.workspace.as_path().display().to_string()));
     }
-    fields.push(("why", question.why.clone()));
-    fields.extend(approvals(question).map(|told| ("approvals", told)));
+    fields.push(("why", request.why.clone()));
+    fields.extend(approvals(request).map(|told| ("approvals", told)));
     fields
 }
 
 /// Says how many approvals are needed and who has given one, where one is not enough.
-fn approvals(question: &Question) -> Option<String> {
-    match (question.quorum, question.approved_by.as_slice()) {
+fn approvals(request: &ApprovalRequest) -> Option<String> {
+    match (request.quorum, request.approved_by.as_slice()) {
         (0 | 1, []) => None,
         (0 | 1, by) => {
             Some(format!("given by {}; an approver of a higher priority decides", by.join(", ")))
@@ -288,18 +293,18 @@ fn diff_style(line: &str) -> Option<Style> {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn question() -> Question {
-        serde_json::from_str(include_str!("../../tests/commands/question.json")).unwrap()
+    pub(crate) fn request() -> ApprovalRequest {
+        serde_json::from_str(include_str!("../../tests/commands/approval_request.json")).unwrap()
     }
 
-    fn render(question: &Question, left: Duration, paint: Paint) -> String {
-        super::render(question, left, Width::Unlimited, paint)
+    fn render(request: &ApprovalRequest, left: Duration, paint: Paint) -> String {
+        super::render(request, left, Width::Unlimited, paint)
     }
 
     /// A request with ids, paths and texts of the usual lengths.
-    fn usual() -> Question {
-        let mut asked = question();
-        asked.question = "q-01990f3e-7300-7b22-a1c4-5e6f70819203".parse().unwrap();
+    fn usual() -> ApprovalRequest {
+        let mut asked = request();
+        asked.id = "q-01990f3e-7300-7b22-a1c4-5e6f70819203".parse().unwrap();
         asked.asker.session = "01990f3e-6a00-7c11-9d42-3f0e8a7b6c5d".parse().unwrap();
         asked.asker.profile = "workspace".to_owned();
         asked.review = Review::Effects;
@@ -417,7 +422,7 @@ the agent's reason (not verified):
 
     #[test]
     fn everything_that_matters_is_shown() {
-        let shown = render(&question(), Duration::from_secs(60), Paint::Plain);
+        let shown = render(&request(), Duration::from_secs(60), Paint::Plain);
         let expected = "\
 ── bash wants to run ── q-1 ── 1m00s left
 who       uid 1000, pid 4711, agent.service, session s-1, profile default
@@ -442,14 +447,14 @@ the agent's reason (not verified):
   > start afresh
 ";
         assert_eq!(shown, expected);
-        let painted = render(&question(), Duration::from_secs(60), Paint::Colours);
+        let painted = render(&request(), Duration::from_secs(60), Paint::Colours);
         assert!(painted.contains("\x1b[1;31m  will be lost:"), "{painted}");
     }
 
     #[test]
     fn nothing_that_an_agent_wrote_acts() {
         let hostile = "x\u{1b}[2J\u{202e}\r\u{9b}y";
-        let mut asked = question();
+        let mut asked = request();
         asked.reason = Some(format!("{hostile}\n[y] approved"));
         asked.view.lines[0].text = format!("{hostile}\n  new: /x");
         asked.view.diff = Some(format!("+{hostile}\n"));
@@ -471,7 +476,7 @@ the agent's reason (not verified):
 
     #[test]
     fn changes_are_shown_with_the_command_that_made_them() {
-        let mut asked = question();
+        let mut asked = request();
         asked.review = Review::Effects;
         let shown = render(&asked, Duration::ZERO, Paint::Plain);
         assert!(shown.contains("\nran       rm -r build; echo done > log\n\n  » rm"), "{shown}");
@@ -484,7 +489,7 @@ the agent's reason (not verified):
 
     #[test]
     fn without_lines_the_arguments_are_shown() {
-        let mut asked = question();
+        let mut asked = request();
         asked.view.lines.clear();
         let shown = render(&asked, Duration::ZERO, Paint::Plain);
         assert!(shown.contains("  {\n    \"command\": \"rm -r build; echo done > log\"\n  }\n"));
@@ -494,7 +499,7 @@ the agent's reason (not verified):
 
     #[test]
     fn a_diff_that_is_cut_says_so() {
-        let mut asked = question();
+        let mut asked = request();
         asked.view.diff_cut = true;
         let shown = render(&asked, Duration::ZERO, Paint::Plain);
         assert!(shown.contains("+done\n  the diff was cut; it is longer than shown\n"), "{shown}");
@@ -502,7 +507,7 @@ the agent's reason (not verified):
 
     #[test]
     fn a_connection_is_told_in_plain_words() {
-        let mut asked = question();
+        let mut asked = request();
         asked.tool = CONNECT.parse().unwrap();
         asked.view.lines.truncate(1);
         asked.view.lines[0].text = "connect to packages.example, port 443".to_owned();
@@ -519,8 +524,8 @@ the agent's reason (not verified):
 
     #[test]
     fn approvals_are_told_where_one_is_not_enough() {
-        let mut asked = question();
-        let told = |asked: &Question| {
+        let mut asked = request();
+        let told = |asked: &ApprovalRequest| {
             let shown = render(asked, Duration::ZERO, Paint::Plain);
             shown.lines().find_map(|line| line.strip_prefix("approvals ").map(str::to_owned))
         };
@@ -540,7 +545,7 @@ the agent's reason (not verified):
 
     #[test]
     fn one_line_sums_it_up() {
-        assert_eq!(summary(&question()), "bash: rm -r build (and 1 more)");
+        assert_eq!(summary(&request()), "bash: rm -r build (and 1 more)");
         assert_eq!(clock(Duration::from_millis(59_999)), "59s");
         assert_eq!(clock(Duration::from_secs(125)), "2m05s");
     }

@@ -13,7 +13,9 @@ use crate::{
         visible,
     },
 };
-use palisade_client::{Answer, Question, QuestionApproved, QuestionId, QuestionOver, Remember};
+use palisade_client::{
+    Answer, ApprovalClosed, ApprovalGiven, ApprovalId, ApprovalRequest, Remember,
+};
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
@@ -56,7 +58,7 @@ enum PromptMode {
 
 #[derive(Debug)]
 struct QueuedRequest {
-    question: Question,
+    request: ApprovalRequest,
     deadline: Instant,
 }
 
@@ -65,9 +67,9 @@ struct QueuedRequest {
 pub(crate) struct ApprovalQueue {
     queue: VecDeque<QueuedRequest>,
     /// The requests that this person has approved, and others still must.
-    approved: Vec<QuestionId>,
+    approved: Vec<ApprovalId>,
     mode: PromptMode,
-    shown: Option<QuestionId>,
+    shown: Option<ApprovalId>,
     ready: Instant,
 }
 
@@ -83,25 +85,21 @@ impl ApprovalQueue {
     }
 
     /// Adds an approval request. Returns a message if it has to wait.
-    pub(crate) fn add(&mut self, question: Question, now: Instant) -> Option<String> {
-        let deadline = now + Duration::from_millis(question.expires_in_ms);
+    pub(crate) fn add(&mut self, request: ApprovalRequest, now: Instant) -> Option<String> {
+        let deadline = now + Duration::from_millis(request.expires_in_ms);
         let told = (!self.queue.is_empty()).then(|| {
-            format!(
-                "  + {} is waiting: {}",
-                card::short_id(&question.question),
-                card::summary(&question)
-            )
+            format!("  + {} is waiting: {}", card::short_id(&request.id), card::summary(&request))
         });
-        self.queue.push_back(QueuedRequest { question, deadline });
+        self.queue.push_back(QueuedRequest { request, deadline });
         told
     }
 
     /// Removes an approval request that needs no answer any more. Returns a message if it was in
     /// the queue, or if this person had approved it.
-    pub(crate) fn over(&mut self, over: &QuestionOver) -> Option<String> {
-        let approved = self.approved.extract_if(.., |id| *id == over.question).next();
+    pub(crate) fn over(&mut self, over: &ApprovalClosed) -> Option<String> {
+        let approved = self.approved.extract_if(.., |id| *id == over.request).next();
         if approved.is_none() {
-            let place = self.queue.iter().position(|w| w.question.question == over.question)?;
+            let place = self.queue.iter().position(|w| w.request.id == over.request)?;
             self.queue.remove(place)?;
             if place == 0 {
                 self.mode = PromptMode::Choosing;
@@ -109,31 +107,31 @@ impl ApprovalQueue {
         }
         Some(format!(
             "{} is over: {} by {}",
-            card::short_id(&over.question),
+            card::short_id(&over.request),
             over.outcome,
             visible(&over.by.to_string())
         ))
     }
 
     /// Notes that another approver has approved a request in the queue. Returns a message.
-    pub(crate) fn approved(&mut self, approved: &QuestionApproved) -> Option<String> {
+    pub(crate) fn approved(&mut self, approved: &ApprovalGiven) -> Option<String> {
         let mut queue = self.queue.iter_mut();
-        let waiting = queue.find(|waiting| waiting.question.question == approved.question)?;
+        let waiting = queue.find(|waiting| waiting.request.id == approved.request)?;
         let by = approved.by.to_string();
-        let line = format!("{} approved by {}", card::short_id(&approved.question), visible(&by));
-        waiting.question.approved_by.push(by);
+        let line = format!("{} approved by {}", card::short_id(&approved.request), visible(&by));
+        waiting.request.approved_by.push(by);
         Some(card::with_missing(line, approved.missing))
     }
 
     /// Removes the first approval request, which this person has approved and others still must.
     pub(crate) fn approved_by_this(&mut self) {
-        self.approved.extend(self.front().map(|question| question.question.clone()));
+        self.approved.extend(self.front().map(|request| request.id.clone()));
         self.done();
     }
 
     /// Returns the first approval request.
-    pub(crate) fn front(&self) -> Option<&Question> {
-        self.queue.front().map(|waiting| &waiting.question)
+    pub(crate) fn front(&self) -> Option<&ApprovalRequest> {
+        self.queue.front().map(|waiting| &waiting.request)
     }
 
     /// Removes the first approval request, which was answered.
@@ -144,15 +142,15 @@ impl ApprovalQueue {
 
     /// Returns the first approval request and its time left, if it is not visible yet, and marks it
     /// as visible.
-    pub(crate) fn show(&mut self, now: Instant) -> Option<(&Question, Duration)> {
-        let QueuedRequest { question, deadline } = self.queue.front()?;
-        if self.shown.as_ref() == Some(&question.question) {
+    pub(crate) fn show(&mut self, now: Instant) -> Option<(&ApprovalRequest, Duration)> {
+        let QueuedRequest { request, deadline } = self.queue.front()?;
+        if self.shown.as_ref() == Some(&request.id) {
             return None;
         }
-        self.shown = Some(question.question.clone());
+        self.shown = Some(request.id.clone());
         self.ready = now + PAUSE;
         self.mode = PromptMode::Choosing;
-        Some((question, deadline.saturating_duration_since(now)))
+        Some((request, deadline.saturating_duration_since(now)))
     }
 
     /// Returns the time at which the prompt changes next.
@@ -185,7 +183,7 @@ impl ApprovalQueue {
                 format!("remember which? number; Esc: deny; other: back · {left}")
             }
             PromptMode::Abort => {
-                let session = id::short(first.question.asker.session.as_str());
+                let session = id::short(first.request.asker.session.as_str());
                 format!("end session {session}? y; Esc: deny; other: back")
             }
         };
@@ -244,7 +242,7 @@ impl ApprovalQueue {
             b'q' | INTERRUPT => KeyAction::Quit,
             _ if now < self.ready => self.wait_again(now),
             b'y' => match self.front() {
-                Some(question) => KeyAction::Answer(answer(question, Verdict::Approve, "")),
+                Some(request) => KeyAction::Answer(answer(request, Verdict::Approve, "")),
                 None => KeyAction::Nothing,
             },
             b'e' => KeyAction::Edit,
@@ -300,7 +298,7 @@ impl ApprovalQueue {
     pub(crate) fn deny(&mut self, reason: &str) -> KeyAction {
         self.mode = PromptMode::Choosing;
         match self.front() {
-            Some(question) => KeyAction::Answer(answer(question, Verdict::Deny, reason)),
+            Some(request) => KeyAction::Answer(answer(request, Verdict::Deny, reason)),
             None => KeyAction::Quit,
         }
     }

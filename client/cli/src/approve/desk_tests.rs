@@ -1,13 +1,13 @@
 //! Every key in every mode, without a terminal.
 
 use super::*;
-use crate::{approve::card::tests::question, visible::columns::Width};
+use crate::{approve::card::tests::request, visible::columns::Width};
 use palisade_client::{ApprovalOutcome, CommandPrefix, DecidedBy, Scope, Until};
 
 fn desk() -> (ApprovalQueue, Instant) {
     let now = Instant::now();
     let mut desk = ApprovalQueue::new(now);
-    assert_eq!(desk.add(question(), now), None);
+    assert_eq!(desk.add(request(), now), None);
     assert!(desk.show(now).is_some());
     assert!(desk.show(now).is_none(), "once is enough");
     (desk, now + PAUSE)
@@ -105,18 +105,18 @@ fn abort_is_asked_twice() {
 #[test]
 fn the_queue_is_seen_and_each_has_its_turn() {
     let (mut desk, now) = desk();
-    let mut second = question();
-    second.question = "q-2".parse().unwrap();
+    let mut second = request();
+    second.id = "q-2".parse().unwrap();
     let told = desk.add(second, now).unwrap();
     assert_eq!(told, "  + q-2 is waiting: bash: rm -r build (and 1 more)");
     let prompt = desk.prompt(100, now);
     assert_eq!(prompt, "[y]es [n]o [e]dit [a] remember [A] end session [q]uit · 59s · 1 more");
     assert_eq!(desk.prompt(20, now).chars().count(), 19, "no line wraps");
     desk.done();
-    assert_eq!(desk.show(now).unwrap().0.question.as_str(), "q-2");
+    assert_eq!(desk.show(now).unwrap().0.id.as_str(), "q-2");
     assert_eq!(desk.typed(b"y", now), KeyAction::Nothing, "the key was for the one before");
-    let over = QuestionOver {
-        question: "q-2".parse().unwrap(),
+    let over = ApprovalClosed {
+        request: "q-2".parse().unwrap(),
         outcome: ApprovalOutcome::Denied,
         by: DecidedBy::Default,
     };
@@ -131,8 +131,8 @@ fn the_queue_is_seen_and_each_has_its_turn() {
 fn what_others_must_still_approve_is_told_until_it_is_over() {
     let (mut desk, now) = desk();
     let by = DecidedBy::Approver("program:\u{1b}rules".to_owned());
-    let id = desk.front().unwrap().question.clone();
-    let approved = QuestionApproved { question: id.clone(), by: by.clone(), missing: 1 };
+    let id = desk.front().unwrap().id.clone();
+    let approved = ApprovalGiven { request: id.clone(), by: by.clone(), missing: 1 };
     let told = desk.approved(&approved).unwrap();
     let line = "approved by handler:program:␛rules; 1 more approval is needed";
     assert_eq!(told, format!("{} {line}", card::short_id(&id)));
@@ -141,7 +141,7 @@ fn what_others_must_still_approve_is_told_until_it_is_over() {
     desk.approved_by_this();
     assert_eq!(desk.front(), None);
     assert_eq!(desk.approved(&approved), None);
-    let over = QuestionOver { question: id.clone(), outcome: ApprovalOutcome::Approved, by };
+    let over = ApprovalClosed { request: id.clone(), outcome: ApprovalOutcome::Approved, by };
     let told = desk.over(&over).unwrap();
     assert!(told.ends_with("is over: approved by handler:program:␛rules"), "{told}");
     assert_eq!(desk.over(&over), None);

@@ -5,7 +5,7 @@ use crate::{
     operator::answer::{Verdict, answer},
     programs,
 };
-use palisade_client::{Answer, Question, Remember, Review};
+use palisade_client::{Answer, ApprovalRequest, Remember, Review};
 use palisade_protocol::{Decision, JsonText, RawPath};
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
@@ -49,34 +49,34 @@ enum Word {
 
 impl ApproverProgram {
     /// Returns the program's answer; if it gave none, a denial with the reason.
-    pub(crate) async fn decide(&self, question: &Question, time: Duration) -> Answer {
-        let said = match serde_json::to_vec(question) {
+    pub(crate) async fn decide(&self, request: &ApprovalRequest, time: Duration) -> Answer {
+        let said = match serde_json::to_vec(request) {
             Ok(mut input) => {
                 input.push(b'\n');
                 programs::ask(&self.program, &self.arguments, input, time).await
             }
             Err(error) => Err(format!("can not be asked: {error}")),
         };
-        let read = said.and_then(|output| read(question, &output));
+        let read = said.and_then(|output| read(request, &output));
         read.unwrap_or_else(|why| {
             let told = format!("the approver program {} {why}", self.program.display());
-            answer(question, Verdict::Deny, &told)
+            answer(request, Verdict::Deny, &told)
         })
     }
 }
 
 /// Parses the program's output as an answer to this kind of approval request.
-fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
+fn read(request: &ApprovalRequest, output: &[u8]) -> Result<Answer, String> {
     let said: ProgramAnswer =
         serde_json::from_slice(output).map_err(|error| format!("gave no valid answer: {error}"))?;
     let ProgramAnswer { decision, reason, guidance, arguments, output, data, remember, .. } = said;
     let (without, without_deletions) = (said.without, said.without_deletions);
     let mixed = |what: &str| Err(format!("gave a contradictory answer: {what}"));
-    let mut given = match (decision, question.review) {
+    let mut given = match (decision, request.review) {
         (Word::Deny, _) if arguments.is_some() || output.is_some() || remember.is_some() => {
             return mixed("a denial can not have arguments, output or remember");
         }
-        (Word::Deny, _) => answer(question, Verdict::Deny, reason.as_deref().unwrap_or_default()),
+        (Word::Deny, _) => answer(request, Verdict::Deny, reason.as_deref().unwrap_or_default()),
         (Word::Approve, _) if guidance.is_some() => {
             return mixed("guidance applies only to a denial");
         }
@@ -126,14 +126,14 @@ fn read(question: &Question, output: &[u8]) -> Result<Answer, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approve::card::tests::question;
+    use crate::approve::card::tests::request;
     use palisade_client::{Scope, Until};
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn answers_that_are_understood() {
-        let input = question();
-        let mut output = question();
+        let input = request();
+        let mut output = request();
         output.review = Review::Output;
         let arguments = serde_json::json!({"command": "rm -r build/mine"});
         let modified = Answer::approve_modified(&arguments).unwrap();
@@ -166,8 +166,8 @@ mod tests {
             ),
             (&output, r#"{"decision":"deny","reason":"secret"}"#, Answer::withhold("secret")),
         ];
-        for (question, text, expected) in cases {
-            assert_eq!(read(question, text.as_bytes()).unwrap(), expected, "{text}");
+        for (request, text, expected) in cases {
+            assert_eq!(read(request, text.as_bytes()).unwrap(), expected, "{text}");
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         ];
         for text in cases {
             let shown = String::from_utf8_lossy(text);
-            assert!(read(&question(), text).is_err(), "{shown}");
+            assert!(read(&request(), text).is_err(), "{shown}");
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
         .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let judge = ApproverProgram { program, arguments: vec![] };
-        let answer = judge.decide(&question(), time).await;
+        let answer = judge.decide(&request(), time).await;
         (answer, directory.path().join("late").exists())
     }
 
@@ -245,7 +245,7 @@ mod tests {
             assert!(!late, "{script}");
         }
         let judge = ApproverProgram { program: "/no/such/judge".into(), arguments: vec![] };
-        let told = format!("{:?}", judge.decide(&question(), minute).await);
+        let told = format!("{:?}", judge.decide(&request(), minute).await);
         let expected = "the approver program /no/such/judge did not start: No such file";
         assert!(told.contains("Deny(") && told.contains(expected), "{told}");
     }
@@ -258,7 +258,7 @@ mod tests {
             format!("(touch {}; sleep 2; touch {}) & sleep 600", ready.display(), late.display());
         let arguments = vec!["-c".to_owned(), script];
         let judge = ApproverProgram { program: "/bin/sh".into(), arguments };
-        drop(judge.decide(&question(), Duration::from_secs(1)).await);
+        drop(judge.decide(&request(), Duration::from_secs(1)).await);
         assert!(ready.exists(), "it was started");
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert!(!late.exists(), "its child was left");

@@ -42,10 +42,10 @@ pub(crate) async fn approve_session(
 
 async fn approve(operator: Operator) {
     while let Some(event) = operator.next().await {
-        if let OperatorEvent::Question(question) = event {
-            let given = answer(&question, Verdict::Approve, "");
+        if let OperatorEvent::ApprovalRequest(request) = event {
+            let given = answer(&request, Verdict::Approve, "");
             // A request that could not be answered is denied, and the call's result says so.
-            drop(operator.answer(&question, given).await);
+            drop(operator.answer(&request, given).await);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     visible::{columns::Width, visible},
 };
 use palisade_client::{
-    Answer, Answered, ErrorCode, FileChange, Operator, OperatorEvent, Question, Review,
+    Answer, Answered, ApprovalRequest, ErrorCode, FileChange, Operator, OperatorEvent, Review,
 };
 use palisade_protocol::JsonText;
 use std::{
@@ -116,8 +116,8 @@ impl Person {
             self.raw = Some(self.terminal.read_keys()?);
         }
         let width = self.width();
-        if let Some((question, left)) = self.desk.show(now) {
-            let shown = card::render(question, left, width, self.paint);
+        if let Some((request, left)) = self.desk.show(now) {
+            let shown = card::render(request, left, width, self.paint);
             // Keys typed before the request was shown were not meant for it.
             self.terminal.discard()?;
             self.terminal.reset()?;
@@ -137,8 +137,8 @@ impl Person {
     }
 
     fn handle_event(&mut self, event: OperatorEvent) -> io::Result<Next> {
-        let text = if let OperatorEvent::Question(question) = event {
-            self.desk.add(*question, Instant::now())
+        let text = if let OperatorEvent::ApprovalRequest(request) = event {
+            self.desk.add(*request, Instant::now())
         } else if let OperatorEvent::Over(over) = event {
             self.desk.over(&over)
         } else if let OperatorEvent::Approved(approved) = event {
@@ -172,9 +172,9 @@ impl Person {
     /// Shows the scopes for which the first approval request may be remembered, each with what it
     /// would have allowed.
     async fn offer(&self, offered: &[OfferedScope]) -> io::Result<()> {
-        let Some(question) = self.desk.front() else { return Ok(()) };
+        let Some(request) = self.desk.front() else { return Ok(()) };
         let wanted = offered.iter().map(|scope| scope.remember.scope.clone()).collect();
-        let history = self.operator.scope_history(question, wanted);
+        let history = self.operator.scope_history(request, wanted);
         let history = tokio::time::timeout(HISTORY, history).await;
         // Without an answer in time the scopes are offered alone.
         let history = history.ok().and_then(Result::ok);
@@ -182,9 +182,9 @@ impl Person {
     }
 
     async fn give(&mut self, answer: Answer) -> io::Result<()> {
-        let Some(question) = self.desk.front() else { return Ok(()) };
+        let Some(request) = self.desk.front() else { return Ok(()) };
         let told = word(&answer);
-        let taken = self.operator.answer(question, answer).await;
+        let taken = self.operator.answer(request, answer).await;
         // If the answer was refused for its contents, the request stays open. If only remembering
         // it was refused, the answer was accepted.
         let open = taken.as_ref().is_err_and(|error| {
@@ -192,7 +192,7 @@ impl Person {
             let over = matches!(code, Some(ErrorCode::StaleApproval | ErrorCode::NotFound));
             !over && !error.is_remember_refusal()
         });
-        let id = card::short_id(&question.question);
+        let id = card::short_id(&request.id);
         let line = match &taken {
             Ok(Answered { grant: None, missing }) => {
                 card::with_missing(format!("{id} {told}"), *missing)
@@ -217,8 +217,8 @@ impl Person {
     }
 
     async fn abort(&mut self) -> io::Result<()> {
-        let Some(question) = self.desk.front() else { return Ok(()) };
-        let session = &question.asker.session;
+        let Some(request) = self.desk.front() else { return Ok(()) };
+        let session = &request.asker.session;
         let line = match self.operator.abort(session).await {
             Ok(()) => format!("ended session {session}"),
             Err(error) => {
@@ -230,14 +230,14 @@ impl Person {
 
     /// Lets the person edit what would run, and approves the edited version.
     async fn edit(&mut self) -> io::Result<()> {
-        let Some(question) = self.desk.front().cloned() else { return Ok(()) };
+        let Some(request) = self.desk.front().cloned() else { return Ok(()) };
         self.print_line(
             "opening the editor; if you save changes, the changed version is approved",
         )?;
         // The editor gets the terminal in the state in which this program found it.
         self.raw = None;
         let modes = self.terminal.as_found()?;
-        let edited = self.edited(&question).await;
+        let edited = self.edited(&request).await;
         drop(modes);
         self.raw = Some(self.terminal.read_keys()?);
         match edited {
@@ -247,11 +247,11 @@ impl Person {
         }
     }
 
-    async fn edited(&self, question: &Question) -> Result<Option<Answer>, String> {
-        let (before, suffix) = match question.review {
-            Review::Input => (pretty(question), ".json"),
-            Review::Output => (question.output.clone().unwrap_or_default(), ".txt"),
-            Review::Effects => (listed(question), ".txt"),
+    async fn edited(&self, request: &ApprovalRequest) -> Result<Option<Answer>, String> {
+        let (before, suffix) = match request.review {
+            Review::Input => (pretty(request), ".json"),
+            Review::Output => (request.output.clone().unwrap_or_default(), ".txt"),
+            Review::Effects => (listed(request), ".txt"),
         };
         let failed = |error: io::Error| format!("can not create a file to edit: {error}");
         let mut builder = tempfile::Builder::new();
@@ -268,18 +268,18 @@ impl Person {
         }
         let after = std::fs::read_to_string(file.path())
             .map_err(|error| format!("can not read the saved file: {error}"))?;
-        if question.review == Review::Effects {
-            return chosen(question, &after);
+        if request.review == Review::Effects {
+            return chosen(request, &after);
         }
-        changed(question.review, &before, after)
+        changed(request.review, &before, after)
     }
 
     /// Denies all open approval requests, because nobody can answer them any more.
     async fn abandon(mut self) -> Result<u8, Failure> {
         while let KeyAction::Answer(answer) = self.desk.deny("") {
-            if let Some(question) = self.desk.front() {
+            if let Some(request) = self.desk.front() {
                 // A request that can not be answered is denied when the connection ends.
-                drop(self.operator.answer(question, answer).await);
+                drop(self.operator.answer(request, answer).await);
             }
             self.desk.done();
         }
@@ -295,8 +295,8 @@ pub(crate) fn name() -> String {
     format!("person:{}", user.unwrap_or_else(|| format!("uid-{uid}")))
 }
 
-fn pretty(question: &Question) -> String {
-    let text = question.arguments.as_str();
+fn pretty(request: &ApprovalRequest) -> String {
+    let text = request.arguments.as_str();
     serde_json::from_str::<serde_json::Value>(text)
         .and_then(|value| serde_json::to_string_pretty(&value))
         .map_or_else(|_| text.to_owned(), |pretty| pretty + "\n")
@@ -304,9 +304,9 @@ fn pretty(question: &Question) -> String {
 
 /// Lists a command's changes, one line per path. The person deletes the lines of changes that must
 /// not be committed.
-fn listed(question: &Question) -> String {
+fn listed(request: &ApprovalRequest) -> String {
     let line = |change: &FileChange| format!("{} {}\n", change.effect, shown(change));
-    question.view.changes.iter().map(line).collect()
+    request.view.changes.iter().map(line).collect()
 }
 
 fn shown(change: &FileChange) -> String {
@@ -314,11 +314,11 @@ fn shown(change: &FileChange) -> String {
 }
 
 /// Returns the answer that keeps the changes whose lines are left; `None` if all are left.
-fn chosen(question: &Question, after: &str) -> Result<Option<Answer>, String> {
+fn chosen(request: &ApprovalRequest, after: &str) -> Result<Option<Answer>, String> {
     let left: Vec<&str> =
         after.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let line = |change: &FileChange| format!("{} {}", change.effect, shown(change));
-    let changes = &question.view.changes;
+    let changes = &request.view.changes;
     if let Some(other) = left.iter().find(|one| !changes.iter().any(|c| line(c) == **one)) {
         return Err(format!("{other:?} is not one of the original lines"));
     }

@@ -3,7 +3,7 @@
 
 use crate::visible::{columns::Width, visible};
 use palisade_client::{
-    CommandPrefix, FileChange, LossScope, PathScope, Question, RawPath, Review, Scope,
+    ApprovalRequest, CommandPrefix, FileChange, LossScope, PathScope, RawPath, Review, Scope,
     ScopeHistory, Until,
 };
 use palisade_protocol::Remember;
@@ -23,24 +23,24 @@ pub(crate) struct OfferedScope {
 }
 
 /// Lists the scopes for which an approval request may be remembered.
-pub(crate) fn offered(question: &Question) -> Vec<OfferedScope> {
-    let permitted = |name: &str| question.scopes.iter().any(|scope| scope == name);
-    match question.review {
+pub(crate) fn offered(request: &ApprovalRequest) -> Vec<OfferedScope> {
+    let permitted = |name: &str| request.scopes.iter().any(|scope| scope == name);
+    match request.review {
         Review::Output => Vec::new(),
-        Review::Effects if permitted("losses") => of_losses(question),
+        Review::Effects if permitted("losses") => of_losses(request),
         Review::Effects => Vec::new(),
         Review::Input => {
             let mut offered = Vec::new();
             if permitted("exact_call") {
                 offered.push(session("exactly this call".to_owned(), Scope::ExactCall));
             }
-            if permitted("command_prefix") && !question.prefix.is_empty() {
-                let words = question.prefix.clone();
+            if permitted("command_prefix") && !request.prefix.is_empty() {
+                let words = request.prefix.clone();
                 let text = format!("commands that begin with: {}", visible(&words.join(" ")));
                 offered.push(session(text, Scope::CommandPrefix(CommandPrefix { words })));
             }
             if permitted("path") {
-                offered.extend(of_paths(question));
+                offered.extend(of_paths(request));
             }
             offered
         }
@@ -52,31 +52,30 @@ fn session(text: String, scope: Scope) -> OfferedScope {
 }
 
 /// The scopes of a file tool: each path, and the directory that all are in.
-fn of_paths(question: &Question) -> Vec<OfferedScope> {
+fn of_paths(request: &ApprovalRequest) -> Vec<OfferedScope> {
     let paths: Vec<&[u8]> =
-        question.view.targets.iter().map(|target| target.path.0.as_slice()).collect();
-    let workspace = question.asker.workspace.0.as_slice();
+        request.view.targets.iter().map(|target| target.path.0.as_slice()).collect();
+    let workspace = request.asker.workspace.0.as_slice();
     let directory = common_directory(&paths, &[], workspace);
     let scopes = paths.into_iter().take(MOST_PATHS).map(<[u8]>::to_vec).chain(directory);
     scopes
         .map(|path| {
             let path = RawPath(path);
-            let text = format!("{} on {} and below", question.tool, shown(&path));
+            let text = format!("{} on {} and below", request.tool, shown(&path));
             session(text, Scope::Path(PathScope { path }))
         })
         .collect()
 }
 
 /// The scopes of a command's losses: their directory, its programs, their kinds, the workspace.
-fn of_losses(question: &Question) -> Vec<OfferedScope> {
-    let lost: Vec<&FileChange> =
-        question.view.changes.iter().filter(|change| change.lost).collect();
+fn of_losses(request: &ApprovalRequest) -> Vec<OfferedScope> {
+    let lost: Vec<&FileChange> = request.view.changes.iter().filter(|change| change.lost).collect();
     let paths: Vec<&[u8]> = lost
         .iter()
         .flat_map(|change| change.from.iter().chain([&change.path]))
         .map(|path| path.0.as_slice())
         .collect();
-    let workspace = &question.asker.workspace;
+    let workspace = &request.asker.workspace;
     let kinds: BTreeSet<&str> = lost.iter().map(|change| change.effect.as_str()).collect();
     let kinds: Vec<String> = kinds.into_iter().map(str::to_owned).collect();
     let scope = |path: &RawPath, kinds: &[String], programs: &[String]| {
@@ -94,16 +93,16 @@ fn of_losses(question: &Question) -> Vec<OfferedScope> {
         let text = format!("every loss in {} and below", shown(&directory));
         offered.push(session(text, scope(&directory, &[], &[])));
     }
-    if !question.prefix.is_empty() {
-        let programs = visible(&question.prefix.join(" "));
+    if !request.prefix.is_empty() {
+        let programs = visible(&request.prefix.join(" "));
         let text = format!("every loss in this workspace by commands that run only: {programs}");
-        offered.push(session(text, scope(workspace, &[], &question.prefix)));
+        offered.push(session(text, scope(workspace, &[], &request.prefix)));
     }
     if !kinds.is_empty() {
         let text = format!("every {} file in this workspace", visible(&kinds.join(" or ")));
         offered.push(session(text, scope(workspace, &kinds, &[])));
     }
-    if question.remember_ms >= DAY_MS {
+    if request.remember_ms >= DAY_MS {
         let remember = Remember { scope: scope(workspace, &[], &[]), until: Until::Ms(DAY_MS) };
         let text = "every loss in this workspace".to_owned();
         offered.push(OfferedScope { text, remember });
@@ -173,7 +172,7 @@ pub(crate) fn describe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approve::card::tests::question;
+    use crate::approve::card::tests::request;
     use palisade_client::ScopeUse;
 
     fn change(path: &str, effect: &str, lost: bool) -> FileChange {
@@ -190,7 +189,7 @@ mod tests {
 
     #[test]
     fn losses_are_offered_by_directory_program_kind_and_day() {
-        let mut asked = question();
+        let mut asked = request();
         asked.review = Review::Effects;
         asked.scopes = vec!["losses".to_owned()];
         asked.prefix = vec!["make".to_owned(), "rm".to_owned()];
@@ -230,7 +229,7 @@ approve, and do not ask again for:
 
     #[test]
     fn a_directory_that_is_lost_as_a_whole_is_offered_itself() {
-        let mut asked = question();
+        let mut asked = request();
         asked.review = Review::Effects;
         asked.scopes = vec!["losses".to_owned()];
         let tree = |path: &str| FileChange { entries: 3, ..change(path, "deleted", true) };
@@ -253,7 +252,7 @@ approve, and do not ask again for:
 
     #[test]
     fn on_a_terminal_the_scopes_break_at_words() {
-        let mut asked = question();
+        let mut asked = request();
         asked.review = Review::Effects;
         asked.scopes = vec!["losses".to_owned()];
         asked.prefix = vec!["make".to_owned(), "rm".to_owned()];
@@ -288,7 +287,7 @@ approve, and do not ask again for:
 
     #[test]
     fn a_file_tool_is_offered_its_paths_and_their_directory() {
-        let mut asked = question();
+        let mut asked = request();
         asked.scopes = vec!["path".to_owned()];
         let texts: Vec<_> = offered(&asked).into_iter().map(|scope| scope.text).collect();
         assert_eq!(texts[0], "bash on /home/me/project/build and below");

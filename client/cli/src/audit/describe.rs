@@ -32,8 +32,8 @@ fn details(record: &Record) -> (Option<Style>, String) {
         Record::SessionClose(close) => {
             (None, format!("{} after {} calls", close.session, close.calls))
         }
-        Record::Question(question) => {
-            (Some(Style::Hint), format!("{} about {}", question.question, question.call_id))
+        Record::ApprovalRequest(request) => {
+            (Some(Style::Hint), format!("{} about {}", request.request, request.call_id))
         }
         Record::Answer(answer) => (
             Some(Style::Hint),

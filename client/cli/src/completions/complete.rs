@@ -160,7 +160,7 @@ async fn running() -> Option<BTreeSet<String>> {
 
 async fn requests() -> Option<BTreeSet<String>> {
     let pending = operator().await?.pending().await.ok()?;
-    Some(pending.into_iter().map(|question| question.question.to_string()).collect())
+    Some(pending.into_iter().map(|request| request.id.to_string()).collect())
 }
 
 /// Connects to the daemon that is running.

@@ -8,7 +8,7 @@ use crate::{
     visible::visible,
 };
 use clap::{Args, ValueEnum};
-use palisade_client::{Answer, Question, Review};
+use palisade_client::{Answer, ApprovalRequest, Review};
 
 /// Answer an approval request
 #[derive(Debug, Args)]
@@ -53,18 +53,18 @@ impl AnswerCommand {
         }
         let operator = operator::connect(&self.operator).await?;
         let waiting = operator.pending().await?;
-        let question = named(&self.id, &waiting, &REQUEST)?;
+        let request = named(&self.id, &waiting, &REQUEST)?;
         let reason = self.reason.unwrap_or_default();
-        let mut answer = answer(question, self.verdict, &reason);
+        let mut answer = answer(request, self.verdict, &reason);
         if let Some(guidance) = self.guidance {
             answer = answer.guidance(guidance);
         }
-        let answered = operator.answer(question, answer).await?;
+        let answered = operator.answer(request, answer).await?;
         let done = match self.verdict {
             Verdict::Approve => "approved",
             Verdict::Deny => "denied",
         };
-        let line = format!("{done} {}", question.question);
+        let line = format!("{done} {}", request.id);
         print::line(&card::with_missing(line, answered.missing))?;
         Ok(0)
     }
@@ -83,17 +83,17 @@ const REQUEST: RequestWords =
 /// Finds the approval request with an id, or the only one whose id begins with it.
 pub(crate) fn named<'a>(
     id: &str,
-    waiting: &'a [Question],
+    waiting: &'a [ApprovalRequest],
     words: &RequestWords,
-) -> Result<&'a Question, Failure> {
+) -> Result<&'a ApprovalRequest, Failure> {
     let RequestWords { one, listed_by } = words;
-    if let Some(exact) = waiting.iter().find(|question| question.question.as_str() == id) {
+    if let Some(exact) = waiting.iter().find(|request| request.id.as_str() == id) {
         return Ok(exact);
     }
     // The letters alone would name any request.
     let is_beginning = id.strip_prefix("q-").is_some_and(|rest| !rest.is_empty());
-    let begins = |question: &&Question| is_beginning && question.question.as_str().starts_with(id);
-    let found: Vec<&Question> = waiting.iter().filter(begins).collect();
+    let begins = |request: &&ApprovalRequest| is_beginning && request.id.as_str().starts_with(id);
+    let found: Vec<&ApprovalRequest> = waiting.iter().filter(begins).collect();
     match found.as_slice() {
         [one] => Ok(one),
         [] => Err(Failure::absent(
@@ -101,7 +101,7 @@ pub(crate) fn named<'a>(
             format!("it was answered, has expired or never existed; see {listed_by}"),
         )),
         several => {
-            let ids: Vec<&str> = several.iter().map(|one| one.question.as_str()).collect();
+            let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
             let (count, id, ids) = (ids.len(), visible(id), ids.join(", "));
             let told = format!("{count} {one}s begin with {id}: {ids}");
             Err(Failure::absent(told, "give more characters of the id"))
@@ -110,9 +110,9 @@ pub(crate) fn named<'a>(
 }
 
 /// Returns the approval or denial that fits the kind of review.
-pub(crate) fn answer(question: &Question, verdict: Verdict, reason: &str) -> Answer {
+pub(crate) fn answer(request: &ApprovalRequest, verdict: Verdict, reason: &str) -> Answer {
     let reason = if reason.is_empty() { "no reason given" } else { reason };
-    match (question.review, verdict) {
+    match (request.review, verdict) {
         (Review::Input | Review::Effects, Verdict::Approve) => Answer::approve(),
         (Review::Input | Review::Effects, Verdict::Deny) => Answer::deny(reason),
         (Review::Output, Verdict::Approve) => Answer::pass(),
@@ -126,14 +126,13 @@ mod tests {
 
     #[test]
     fn a_request_is_named_by_its_id_or_a_beginning_that_no_other_has() {
-        let question = |id: &str| {
-            let mut question = crate::approve::card::tests::question();
-            question.question = id.parse().unwrap();
-            question
+        let request = |id: &str| {
+            let mut request = crate::approve::card::tests::request();
+            request.id = id.parse().unwrap();
+            request
         };
-        let waiting = ["q-1", "q-12", "q-134"].map(question);
-        let named =
-            |id: &str| named(id, &waiting, &REQUEST).map(|found| found.question.to_string());
+        let waiting = ["q-1", "q-12", "q-134"].map(request);
+        let named = |id: &str| named(id, &waiting, &REQUEST).map(|found| found.id.to_string());
         for (id, expected) in [("q-1", "q-1"), ("q-12", "q-12"), ("q-13", "q-134")] {
             assert_eq!(named(id).unwrap(), expected);
         }
@@ -141,7 +140,7 @@ mod tests {
             let told = named(absent).unwrap_err().to_json()["error"]["message"].to_string();
             assert!(told.contains("no approval request"), "{absent}: {told}");
         }
-        let two = ["q-51", "q-52"].map(question);
+        let two = ["q-51", "q-52"].map(request);
         let told = super::named("q-5", &two, &REQUEST).unwrap_err().to_json()["error"]["message"]
             .to_string();
         assert!(told.contains("2 approval requests begin with q-5: q-51, q-52"), "{told}");
@@ -149,12 +148,12 @@ mod tests {
 
     #[test]
     fn a_verdict_fits_its_review() {
-        let mut question = crate::approve::card::tests::question();
-        assert_eq!(answer(&question, Verdict::Approve, ""), Answer::approve());
-        assert_eq!(answer(&question, Verdict::Deny, "no"), Answer::deny("no"));
-        assert_eq!(answer(&question, Verdict::Deny, ""), Answer::deny("no reason given"));
-        question.review = Review::Output;
-        assert_eq!(answer(&question, Verdict::Approve, ""), Answer::pass());
-        assert_eq!(answer(&question, Verdict::Deny, "no"), Answer::withhold("no"));
+        let mut request = crate::approve::card::tests::request();
+        assert_eq!(answer(&request, Verdict::Approve, ""), Answer::approve());
+        assert_eq!(answer(&request, Verdict::Deny, "no"), Answer::deny("no"));
+        assert_eq!(answer(&request, Verdict::Deny, ""), Answer::deny("no reason given"));
+        request.review = Review::Output;
+        assert_eq!(answer(&request, Verdict::Approve, ""), Answer::pass());
+        assert_eq!(answer(&request, Verdict::Deny, "no"), Answer::withhold("no"));
     }
 }

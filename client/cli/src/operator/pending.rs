@@ -16,8 +16,8 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   palisade pending
-  palisade pending --json | jq -r '.questions[].question'
-  palisade answer \"$(palisade pending --json | jq -r '.questions[0].question')\" deny")]
+  palisade pending --json | jq -r '.requests[].request'
+  palisade answer \"$(palisade pending --json | jq -r '.requests[0].id')\" deny")]
 pub(crate) struct ShowPending {
     /// Print one JSON object
     #[arg(long)]
@@ -29,15 +29,15 @@ pub(crate) struct ShowPending {
 impl ShowPending {
     pub(crate) async fn perform(self) -> Result<u8, Failure> {
         let operator = operator::connect(&self.operator).await?;
-        let questions = operator.pending().await?;
+        let requests = operator.pending().await?;
         if self.json {
-            print::json(&Pending { questions })?;
-        } else if questions.is_empty() {
+            print::json(&Pending { requests })?;
+        } else if requests.is_empty() {
             print::line("no approval requests are waiting")?;
         } else {
             let (width, paint) = (Width::of_stdout(), paint::stdout());
-            let cards = questions.iter().map(|question| {
-                card::render(question, Duration::from_millis(question.expires_in_ms), width, paint)
+            let cards = requests.iter().map(|request| {
+                card::render(request, Duration::from_millis(request.expires_in_ms), width, paint)
             });
             print::bytes(cards.collect::<Vec<_>>().join("\n").as_bytes())?;
         }

@@ -113,7 +113,7 @@ pub(super) fn summary(overview: &Overview) -> String {
         visible(&overview.server),
         overview.sessions.len(),
         overview.calls.len(),
-        overview.questions,
+        overview.approval_requests,
         size(overview.memory_bytes),
         size(cells),
     );
@@ -225,7 +225,7 @@ pub(super) mod tests {
             server: "palisaded 0.1.0".to_owned(),
             launcher: true,
             memory_bytes: 12 << 20,
-            questions: 1,
+            approval_requests: 1,
             lost_records: 0,
             sessions: vec![SessionOverview {
                 session: "s-1".parse().unwrap(),

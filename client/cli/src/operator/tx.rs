@@ -11,7 +11,7 @@ use crate::{
     visible::{columns::Width, visible},
 };
 use clap::{Args, Subcommand};
-use palisade_client::{Answer, FileChange, Operator, Question, Review};
+use palisade_client::{Answer, ApprovalRequest, FileChange, Operator, Review};
 use palisade_protocol::{Pending, RawPath};
 use std::{path::PathBuf, time::Duration};
 
@@ -82,7 +82,7 @@ struct TransactionOptions {
 }
 
 impl TransactionOptions {
-    async fn find(&self) -> Result<(Operator, Question), Failure> {
+    async fn find(&self) -> Result<(Operator, ApprovalRequest), Failure> {
         let operator = operator::connect(&self.operator).await?;
         let waiting = waiting(&operator).await?;
         let found = named(&self.id, &waiting, &TRANSACTION)?.clone();
@@ -93,10 +93,10 @@ impl TransactionOptions {
 const TRANSACTION: RequestWords =
     RequestWords { one: "transaction", listed_by: "palisade tx list" };
 
-async fn waiting(operator: &Operator) -> Result<Vec<Question>, Failure> {
-    let mut questions = operator.pending().await?;
-    questions.retain(|question| question.review == Review::Effects);
-    Ok(questions)
+async fn waiting(operator: &Operator) -> Result<Vec<ApprovalRequest>, Failure> {
+    let mut requests = operator.pending().await?;
+    requests.retain(|request| request.review == Review::Effects);
+    Ok(requests)
 }
 
 impl Tx {
@@ -104,19 +104,19 @@ impl Tx {
         match self.act {
             TxAction::List { json, operator } => list(json, &operator).await?,
             TxAction::Show { which, json } => {
-                let (_, question) = which.find().await?;
+                let (_, request) = which.find().await?;
                 if json {
-                    print::json(&question)?;
+                    print::json(&request)?;
                 } else {
-                    let left = Duration::from_millis(question.expires_in_ms);
+                    let left = Duration::from_millis(request.expires_in_ms);
                     print::bytes(
-                        card::render(&question, left, Width::of_stdout(), paint::stdout())
+                        card::render(&request, left, Width::of_stdout(), paint::stdout())
                             .as_bytes(),
                     )?;
                 }
             }
             TxAction::Commit { which, without_deletions, without } => {
-                let (operator, question) = which.find().await?;
+                let (operator, request) = which.find().await?;
                 let answer = match (without_deletions, without.is_empty()) {
                     (false, true) => Answer::approve(),
                     (deletions, _) => {
@@ -125,18 +125,18 @@ impl Tx {
                         if deletions { answer.without_deletions() } else { answer }
                     }
                 };
-                let answered = operator.answer(&question, answer).await?;
+                let answered = operator.answer(&request, answer).await?;
                 let line = match answered.missing {
-                    0 => format!("committed {}", question.question),
-                    more => card::with_missing(format!("approved {}", question.question), more),
+                    0 => format!("committed {}", request.id),
+                    more => card::with_missing(format!("approved {}", request.id), more),
                 };
                 print::line(&line)?;
             }
             TxAction::Discard { which, reason } => {
-                let (operator, question) = which.find().await?;
+                let (operator, request) = which.find().await?;
                 let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
-                operator.answer(&question, Answer::deny(reason)).await?;
-                print::line(&format!("discarded {}", question.question))?;
+                operator.answer(&request, Answer::deny(reason)).await?;
+                print::line(&format!("discarded {}", request.id))?;
             }
         }
         Ok(0)
@@ -145,27 +145,27 @@ impl Tx {
 
 async fn list(json: bool, options: &OperatorOptions) -> Result<(), Failure> {
     let operator = operator::connect(options).await?;
-    let questions = waiting(&operator).await?;
+    let requests = waiting(&operator).await?;
     if json {
-        return print::json(&Pending { questions });
+        return print::json(&Pending { requests });
     }
-    if questions.is_empty() {
+    if requests.is_empty() {
         return print::line("no transactions are waiting");
     }
-    questions.iter().try_for_each(|question| print::line(&row(question)))
+    requests.iter().try_for_each(|request| print::line(&row(request)))
 }
 
 /// Formats a transaction as a line: its id, the time left, its changes.
-fn row(question: &Question) -> String {
-    let changes = &question.view.changes;
+fn row(request: &ApprovalRequest) -> String {
+    let changes = &request.view.changes;
     let count = |is: fn(&FileChange) -> bool| changes.iter().filter(|change| is(change)).count();
     let deleted = count(|change| change.effect == "deleted");
     let lost = count(|change| change.lost);
-    let left = card::clock(Duration::from_millis(question.expires_in_ms));
+    let left = card::clock(Duration::from_millis(request.expires_in_ms));
     format!(
         "{} {left} left: {} changed, {deleted} deleted, {lost} to decide in {}",
-        question.question,
+        request.id,
         changes.len(),
-        visible(&question.asker.workspace.as_path().display().to_string())
+        visible(&request.asker.workspace.as_path().display().to_string())
     )
 }

@@ -59,7 +59,7 @@ pub(super) fn history(
             | Record::Result(_)
             | Record::Start(_)
             | Record::SessionClose(_)
-            | Record::Question(_)
+            | Record::ApprovalRequest(_)
             | Record::Answer(_)
             | Record::Repair(_)
             | Record::Rotate(_)

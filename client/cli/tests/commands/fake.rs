@@ -1,7 +1,7 @@
 //! A fake operator socket of a daemon, which sends what a test tells it to.
 
 use palisade_protocol::{
-    Answer, Answered, ApprovalOutcome, DecidedBy, Envelope, Event, Question, QuestionOver,
+    Answer, Answered, ApprovalClosed, ApprovalOutcome, ApprovalRequest, DecidedBy, Envelope, Event,
     Register, Registered, Reply, Request, RequestId, ServerMessage, Welcome, codec,
     limits::VERSION,
 };
@@ -60,29 +60,30 @@ impl Daemon {
         register
     }
 
-    pub(crate) fn ask(&mut self, question: &Question) {
-        self.send(&ServerMessage::Event(Event::Question(Box::new(question.clone()))));
+    pub(crate) fn ask(&mut self, request: &ApprovalRequest) {
+        self.send(&ServerMessage::Event(Event::ApprovalRequest(Box::new(request.clone()))));
     }
 
     pub(crate) fn over(&mut self, id: &str, outcome: ApprovalOutcome) {
-        let over = QuestionOver { question: id.parse().unwrap(), outcome, by: DecidedBy::Default };
-        self.send(&ServerMessage::Event(Event::QuestionOver(over)));
+        let over = ApprovalClosed { request: id.parse().unwrap(), outcome, by: DecidedBy::Default };
+        self.send(&ServerMessage::Event(Event::ApprovalClosed(over)));
     }
 
     /// Accepts an answer. Reports that the approval request is over first, as a daemon does.
     pub(crate) fn answer(&mut self) -> Answer {
         let Envelope { id, request } = self.next().unwrap();
         let Request::Answer(answer) = request else { panic!("{request:?}") };
-        self.over(answer.question.as_str(), ApprovalOutcome::Approved);
+        self.over(answer.request.as_str(), ApprovalOutcome::Approved);
         self.reply(id, Reply::Answered(Answered { grant: None, missing: 0 }));
         *answer
     }
 }
 
 /// Returns an approval request with this id.
-pub(crate) fn question(id: &str) -> Question {
-    let mut question: Question = serde_json::from_str(include_str!("question.json")).unwrap();
-    question.question = id.parse().unwrap();
-    question.digest = format!("digest-{id}");
-    question
+pub(crate) fn approval_request(id: &str) -> ApprovalRequest {
+    let mut request: ApprovalRequest =
+        serde_json::from_str(include_str!("approval_request.json")).unwrap();
+    request.id = id.parse().unwrap();
+    request.digest = format!("digest-{id}");
+    request
 }

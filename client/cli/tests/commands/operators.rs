@@ -1,6 +1,6 @@
 //! Operators' commands against a scripted daemon: pending, answer, grants, and automatic approvers.
 
-use crate::fake::{Daemon, question};
+use crate::fake::{Daemon, approval_request};
 use palisade_protocol::{
     Answer, Answered, ApprovalOutcome, Decision, Deny, Envelope, ErrorCode, Grants, Modified,
     Pending, Reply, Request, Review, WireError,
@@ -52,8 +52,8 @@ fn text(bytes: &[u8]) -> String {
 fn pending(daemon: &mut Daemon) {
     let Envelope { id, request } = daemon.next().unwrap();
     assert_eq!(request, Request::Pending);
-    let questions = vec![question("q-1"), question("q-2")];
-    daemon.reply(id, Reply::Pending(Pending { questions }));
+    let requests = vec![approval_request("q-1"), approval_request("q-2")];
+    daemon.reply(id, Reply::Pending(Pending { requests }));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn pending_is_shown_to_people_and_programs() {
     }
     let (output, ()) = scene(&["pending", "--json"], pending).end();
     let read: Pending = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(read.questions, [question("q-1"), question("q-2")]);
+    assert_eq!(read.requests, [approval_request("q-1"), approval_request("q-2")]);
     assert_eq!(text(&output.stdout).lines().count(), 1);
 }
 
@@ -80,11 +80,11 @@ fn answered(words: &[&str]) -> (Output, Answer) {
 }
 
 #[test]
-fn an_answer_is_to_the_question_that_waits() {
+fn an_answer_is_to_the_request_that_waits() {
     let (output, answer) = answered(&["answer", "q-2", "approve"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "approved q-2\n");
-    assert_eq!((answer.question.as_str(), answer.digest.as_str()), ("q-2", "digest-q-2"));
+    assert_eq!((answer.request.as_str(), answer.digest.as_str()), ("q-2", "digest-q-2"));
     assert_eq!((answer.decision, answer.remember), (Decision::Approve, None));
 
     let words = ["answer", "q-1", "deny", "--reason", "not now", "--guidance", "later"];
@@ -155,7 +155,7 @@ fn grants_are_listed_and_revoked() {
 fn handled(words: &[&str]) -> (Output, (palisade_protocol::Register, Answer)) {
     scene(words, |daemon| {
         let register = daemon.registered();
-        daemon.ask(&question("q-1"));
+        daemon.ask(&approval_request("q-1"));
         (register, daemon.answer())
     })
     .end()
@@ -204,13 +204,13 @@ fn a_program_answers_and_may_change_the_arguments() {
 }
 
 #[test]
-fn a_program_that_fails_denies_and_the_next_question_is_asked_all_the_same() {
+fn a_program_that_fails_denies_and_the_next_request_is_asked_all_the_same() {
     let script = r#"grep -q q-1 && exit 3; echo '{"decision":"approve"}'"#;
     let (_, answers) = scene(&["approve", "--exec", "/bin/sh", "--", "-c", script], |daemon| {
         daemon.registered();
-        daemon.ask(&question("q-1"));
+        daemon.ask(&approval_request("q-1"));
         let first = daemon.answer();
-        daemon.ask(&question("q-2"));
+        daemon.ask(&approval_request("q-2"));
         (first, daemon.answer())
     })
     .end();
@@ -220,7 +220,7 @@ fn a_program_that_fails_denies_and_the_next_question_is_asked_all_the_same() {
 }
 
 #[test]
-fn a_question_that_is_over_ends_its_program() {
+fn a_request_that_is_over_ends_its_program() {
     let directory = tempfile::tempdir().unwrap();
     let started = directory.path().join("started");
     let script = format!(
@@ -230,19 +230,19 @@ fn a_question_that_is_over_ends_its_program() {
     let words = ["approve", "--exec", "/bin/sh", "--", "-c", &script];
     let (_, (answer, rest)) = scene(&words, move |daemon| {
         daemon.registered();
-        daemon.ask(&question("q-1"));
+        daemon.ask(&approval_request("q-1"));
         while !started.exists() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         daemon.over("q-1", ApprovalOutcome::Denied);
-        daemon.ask(&question("q-2"));
+        daemon.ask(&approval_request("q-2"));
         let Envelope { id, request } = daemon.next().unwrap();
         daemon.reply(id, Reply::Answered(Answered { grant: None, missing: 0 }));
         (request, ())
     })
     .end();
     let Request::Answer(answer) = answer else { panic!("{answer:?}") };
-    assert_eq!((answer.question.as_str(), answer.decision), ("q-2", Decision::Approve));
+    assert_eq!((answer.request.as_str(), answer.decision), ("q-2", Decision::Approve));
     assert_eq!(rest, ());
 }
 
@@ -267,7 +267,7 @@ fn nobody_on_the_operator_socket_is_told_with_what_to_do() {
 fn an_answer_that_is_refused_becomes_a_denial() {
     let (_, answer) = scene(&["approve", "--policy", "approve"], |daemon| {
         daemon.registered();
-        daemon.ask(&question("q-1"));
+        daemon.ask(&approval_request("q-1"));
         let asked = daemon.next().unwrap();
         let error = WireError::new(ErrorCode::InvalidRequest, "it makes no sense", "");
         daemon.reply(asked.id, Reply::Error(error));
@@ -282,15 +282,15 @@ fn an_answer_that_is_refused_becomes_a_denial() {
 fn an_answer_that_counts_and_is_not_remembered_stands() {
     let scene = scene(&["approve", "--policy", "approve"], |daemon| {
         daemon.registered();
-        daemon.ask(&question("q-1"));
+        daemon.ask(&approval_request("q-1"));
         let asked = daemon.next().unwrap();
         let told = "the decision counts, but is not remembered: not so long";
         daemon.reply(asked.id, Reply::Error(WireError::new(ErrorCode::Denied, told, "")));
-        daemon.ask(&question("q-2"));
+        daemon.ask(&approval_request("q-2"));
         daemon.answer()
     });
     let (output, answer) = scene.end();
-    assert_eq!((answer.question.as_str(), answer.decision), ("q-2", Decision::Approve));
+    assert_eq!((answer.request.as_str(), answer.decision), ("q-2", Decision::Approve));
     assert!(text(&output.stdout).contains("approved q-1 "), "{}", text(&output.stdout));
     let told = "note: the answer to q-1: the decision counts, but is not remembered: not so long";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));

@@ -1,6 +1,6 @@
 //! The terminal approver in a real terminal (tmux), against a scripted daemon.
 
-use crate::fake::{Daemon, question};
+use crate::fake::{Daemon, approval_request};
 use palisade_protocol::{
     ApprovalOutcome, Bytes, CallResult, Decision, Deny, Envelope, ErrorCode, Event, Modified,
     Opened, Receipt, Reply, Request, RequestId, Scope, ScopeHistory, ScopeUse, ServerMessage,
@@ -104,12 +104,12 @@ impl Drop for Screen {
 const PROMPT: &str = "[y]es [n]o [e]dit [a] remember [A] end session [q]uit";
 
 #[test]
-fn a_person_answers_each_question_by_key() {
+fn a_person_answers_each_request_by_key() {
     let screen = Screen::new();
     let mut daemon = screen.approver("EDITOR=./editor");
     screen.shows("Waiting for approval requests (q quits)");
 
-    let mut hostile = question("q-1");
+    let mut hostile = approval_request("q-1");
     hostile.reason = Some("fine\x1b[2J\u{202e}".to_owned());
     daemon.ask(&hostile);
     let shown = screen.shows(PROMPT);
@@ -126,13 +126,13 @@ fn a_person_answers_each_question_by_key() {
     }
     screen.keys(&["y"]);
     let answer = daemon.answer();
-    assert_eq!((answer.question.as_str(), answer.digest.as_str()), ("q-1", "digest-q-1"));
+    assert_eq!((answer.request.as_str(), answer.digest.as_str()), ("q-1", "digest-q-1"));
     assert_eq!(answer.decision, Decision::Approve);
     screen.shows("q-1 approved");
 
-    daemon.ask(&question("q-2"));
+    daemon.ask(&approval_request("q-2"));
     screen.shows("wants to run ── q-2");
-    daemon.ask(&question("q-3"));
+    daemon.ask(&approval_request("q-3"));
     screen.shows("+ q-3 is waiting: bash: rm -r build (and 1 more)");
     screen.shows("· 1 more");
     screen.keys(&["n"]);
@@ -146,16 +146,16 @@ fn a_person_answers_each_question_by_key() {
     screen.shows("wants to run ── q-3");
     screen.keys(&["Escape"]);
     let answer = daemon.answer();
-    assert_eq!(answer.question.as_str(), "q-3");
+    assert_eq!(answer.request.as_str(), "q-3");
     assert!(matches!(answer.decision, Decision::Deny(_)), "{answer:?}");
 
     screen.tmux(&["send-keys", "-R"]);
-    daemon.ask(&question("q-4"));
+    daemon.ask(&approval_request("q-4"));
     screen.shows(PROMPT);
     screen.keys(&["a"]);
     let Envelope { id, request } = daemon.next().unwrap();
     let Request::ScopeHistory(query) = request else { panic!("{request:?}") };
-    assert_eq!((query.question.as_str(), query.scopes.len()), ("q-4", 2));
+    assert_eq!((query.request.as_str(), query.scopes.len()), ("q-4", 2));
     let scopes = vec![ScopeUse { covered: 1, denied: 0 }, ScopeUse { covered: 4, denied: 3 }];
     let history = ScopeHistory { period_ms: 604_800_000, requests: 5, scopes };
     daemon.reply(id, Reply::ScopeHistory(history));
@@ -169,7 +169,7 @@ fn a_person_answers_each_question_by_key() {
     // An answer that counts but is not remembered is reported as both, and the next request is
     // shown.
     screen.tmux(&["send-keys", "-R"]);
-    daemon.ask(&question("q-4b"));
+    daemon.ask(&approval_request("q-4b"));
     screen.shows(PROMPT);
     screen.keys(&["a"]);
     // Without counts the scopes are offered alone.
@@ -185,7 +185,7 @@ fn a_person_answers_each_question_by_key() {
     screen.shows(&format!("q-4b approved: {told}"));
 
     screen.tmux(&["send-keys", "-R"]);
-    daemon.ask(&question("q-5"));
+    daemon.ask(&approval_request("q-5"));
     screen.shows(PROMPT);
     screen.keys(&["A"]);
     screen.shows("end session s-1? y;");
@@ -210,7 +210,7 @@ fn arguments_are_edited_in_the_persons_editor() {
     screen.line("chmod +x editor; echo do''ne");
     screen.shows("done");
     let mut daemon = screen.approver("EDITOR=./editor");
-    daemon.ask(&question("q-1"));
+    daemon.ask(&approval_request("q-1"));
     screen.shows(PROMPT);
     screen.keys(&["e"]);
     let arguments = serde_json::from_str(r#"{"command": "true"}"#).unwrap();
@@ -221,7 +221,7 @@ fn arguments_are_edited_in_the_persons_editor() {
 
     std::fs::write(screen.path("editor"), "#!/bin/sh\necho nonsense > \"$1\"\n").unwrap();
     screen.tmux(&["send-keys", "-R"]);
-    daemon.ask(&question("q-2"));
+    daemon.ask(&approval_request("q-2"));
     screen.shows(PROMPT);
     screen.keys(&["e"]);
     screen.shows("nothing was decided: the saved text is not JSON");
@@ -237,7 +237,7 @@ fn a_signal_puts_the_terminal_back_and_approves_nothing() {
     for (signal, status) in [("TERM", "status=143"), ("HUP", "status=129"), ("INT", "status=130")] {
         let screen = Screen::new();
         let mut daemon = screen.approver("");
-        daemon.ask(&question("q-1"));
+        daemon.ask(&approval_request("q-1"));
         screen.shows(PROMPT);
         let pid = std::fs::read_to_string(screen.path("pid")).unwrap();
         let kill = Command::new("kill").args(["-s", signal, pid.trim()]).status().unwrap();
@@ -252,7 +252,7 @@ fn a_signal_puts_the_terminal_back_and_approves_nothing() {
 fn the_daemons_end_puts_the_terminal_back() {
     let screen = Screen::new();
     let mut daemon = screen.approver("");
-    daemon.ask(&question("q-1"));
+    daemon.ask(&approval_request("q-1"));
     screen.shows(PROMPT);
     drop(daemon);
     screen.shows("status=125");
@@ -264,7 +264,7 @@ fn the_daemons_end_puts_the_terminal_back() {
 fn a_terminal_that_is_gone_denies() {
     let screen = Screen::new();
     let mut daemon = screen.approver("");
-    daemon.ask(&question("q-1"));
+    daemon.ask(&approval_request("q-1"));
     screen.shows(PROMPT);
     screen.tmux(&["new-window", "-d"]);
     screen.tmux(&["kill-pane"]);
@@ -356,20 +356,20 @@ fn control_sequences_of_a_program_are_shown_and_an_approval_request_is_readable(
     }
     let history = own.screen.tmux(&["capture-pane", "-p", "-e", "-S", "-"]);
     assert!(history.contains("\x1b[31mred"), "{history}");
-    own.operator.ask(&question("q-1"));
+    own.operator.ask(&approval_request("q-1"));
     let card = own.screen.shows(PROMPT);
     assert!(card.contains("bash wants to run ── q-1"), "{card}");
     // Output that arrives while the approval request is shown waits until it is answered.
     own.prints(b"\x1b[20Aoverwritten\r\nlate\r\n");
-    own.operator.ask(&question("q-2"));
+    own.operator.ask(&approval_request("q-2"));
     own.screen.shows("+ q-2 is waiting");
     assert_eq!(own.is("#{alternate_on} #{cursor_flag} #{wrap_flag}"), "0 1 1");
     assert_eq!(own.is("#{pane_title}"), title);
     assert_eq!(own.screen.tmux(&["list-buffers"]), "");
     let shown = own.screen.tmux(&["capture-pane", "-p", "-J"]);
     assert!(shown.contains("bash wants to run ── q-1") && !shown.contains("late"), "{shown}");
-    for question in ["q-1", "q-2"] {
-        own.screen.shows(&format!("wants to run ── {question}"));
+    for request in ["q-1", "q-2"] {
+        own.screen.shows(&format!("wants to run ── {request}"));
         own.screen.shows(PROMPT);
         own.screen.keys(&["y"]);
         assert_eq!(own.operator.answer().decision, Decision::Approve);
@@ -389,7 +389,7 @@ fn with_raw_a_program_steers_the_terminal_and_an_approval_request_takes_it_back(
         assert!(start.elapsed() < Duration::from_secs(120), "nothing was passed on");
         std::thread::sleep(Duration::from_millis(20));
     }
-    own.operator.ask(&question("q-1"));
+    own.operator.ask(&approval_request("q-1"));
     let card = own.screen.shows(PROMPT);
     for text in ["bash wants to run ── q-1", "will be lost: /home/me/project/build"] {
         assert!(card.contains(text), "no {text:?} in:\n{card}");
@@ -417,9 +417,9 @@ fn a_file_or_a_pipe_gets_every_byte() {
 
 /// Runs a command with a private daemon that requests approval, and types this key. Returns the
 /// decision and the screen.
-fn own_question(key: &str) -> (Decision, String) {
+fn own_request(key: &str) -> (Decision, String) {
     let Own { screen, mut agent, mut operator, call: id } = Own::run("", "");
-    operator.ask(&question("q-1"));
+    operator.ask(&approval_request("q-1"));
     screen.shows(PROMPT);
     screen.keys(&[key]);
     let decision = operator.answer().decision;
@@ -442,12 +442,12 @@ fn own_question(key: &str) -> (Decision, String) {
 
 #[test]
 fn a_command_at_a_terminal_asks_there() {
-    let (decision, shown) = own_question("y");
+    let (decision, shown) = own_request("y");
     assert_eq!(decision, Decision::Approve);
     assert!(shown.contains("status=0"), "{shown}");
     assert!(shown.contains("undo: palisade undo 01990f3e-71d2-7a3e\n"), "{shown}");
     for key in ["Escape", "C-c", "q"] {
-        let (decision, shown) = own_question(key);
+        let (decision, shown) = own_request(key);
         assert!(matches!(decision, Decision::Deny(_)), "{key}: {decision:?}");
         assert!(shown.contains("error: denied: no reason given"), "{key}: {shown}");
         assert!(shown.contains("why: palisade why "), "{key}: {shown}");

@@ -59,7 +59,7 @@ class ApprovalRequest:
     @classmethod
     def from_wire(cls, fields: decode.Object) -> ApprovalRequest:
         return cls(
-            id=decode.member(fields, "question", str),
+            id=decode.member(fields, "id", str),
             digest=decode.member(fields, "digest", str),
             review=decode.member(fields, "review", str),
             tool=decode.member(fields, "tool", str),
@@ -243,7 +243,7 @@ class Desk:
 
     def hear(self, kind: str, params: dict[str, Any]) -> None:
         """Takes an event of the connection."""
-        if kind == "question":
+        if kind == "approval_request":
             self._unanswered += 1
             if self._unanswered > _MAX_REQUESTS:
                 raise ProtocolError(f"more than {_MAX_REQUESTS} approval requests wait")
@@ -285,7 +285,7 @@ class Desk:
         decision = answer.decision
         if request.review == "output" and decision == "approve":
             decision = "pass"
-        params = {"question": request.id, "digest": request.digest, "decision": decision}
+        params = {"request": request.id, "digest": request.digest, "decision": decision}
         if answer.remember_as is not None:
             params["remember"] = dict(answer.remember_as)
         try:

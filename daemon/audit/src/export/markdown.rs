@@ -2,7 +2,7 @@
 
 use crate::{
     clean::CleanText,
-    decision::{Answer, Grant, Question},
+    decision::{Answer, Grant, RequestRecord},
     effects::{CommittedEffect, Effects},
     line::Entry,
     record::{ArchiveAct, Call, CallResult, Claim, Finding, JobEnd, Record, SessionOpen, Thinking},
@@ -29,7 +29,7 @@ impl Markdown {
                 self.calls += 1;
                 call(self.calls, made, &time.to_string())
             }
-            Record::Question(question) => asked(question),
+            Record::ApprovalRequest(request) => asked(request),
             Record::Answer(answer) => answered(answer),
             Record::Effects(effects) => changed(effects),
             Record::Result(result) => outcome(result),
@@ -172,14 +172,14 @@ fn call(number: u64, call: &Call, time: &str) -> String {
     text
 }
 
-fn asked(question: &Question) -> String {
-    let handlers: Vec<_> = question.handlers.iter().map(|name| span(name.as_str())).collect();
+fn asked(request: &RequestRecord) -> String {
+    let handlers: Vec<_> = request.handlers.iter().map(|name| span(name.as_str())).collect();
     let to = if handlers.is_empty() { "nobody".into() } else { handlers.join(", ") };
-    let shown = &question.shown;
+    let shown = &request.shown;
     let mut text = format!(
         "- approval requested from {to}: request {}, digest {}, because of {}\n",
-        span(&question.question),
-        span(&question.digest.to_string()),
+        span(&request.request),
+        span(&request.digest.to_string()),
         span(shown.why.as_str())
     );
     for target in &shown.targets {
@@ -209,7 +209,7 @@ fn granted(grant: &Grant) -> String {
 fn answered(answer: &Answer) -> String {
     let reason = answer.reason.as_str();
     let reason = if reason.is_empty() { String::new() } else { format!(": {}", span(reason)) };
-    let to = answer.question.as_ref().map(|id| format!(" to {}", span(id))).unwrap_or_default();
+    let to = answer.request.as_ref().map(|id| format!(" to {}", span(id))).unwrap_or_default();
     let by = span(&answer.by.to_string());
     format!("- answer{to}: **{}** by {by}{reason}\n\n", answer.decision)
 }

@@ -47,7 +47,7 @@ impl Messages {
             Record::Start(_)
             | Record::SessionOpen(_)
             | Record::SessionClose(_)
-            | Record::Question(_)
+            | Record::ApprovalRequest(_)
             | Record::Answer(_)
             | Record::Repair(_)
             | Record::JobEnd(_)

@@ -83,7 +83,7 @@ pub fn ocsf(found: &LocatedRecord) -> Value {
         }
         Record::Start(_)
         | Record::SessionClose(_)
-        | Record::Question(_)
+        | Record::ApprovalRequest(_)
         | Record::Effects(_)
         | Record::Repair(_)
         | Record::Rotate(_)
@@ -144,7 +144,7 @@ fn outcome(record: &Record) -> (Outcome, u8) {
         Record::Start(_)
         | Record::SessionOpen(_)
         | Record::SessionClose(_)
-        | Record::Question(_)
+        | Record::ApprovalRequest(_)
         | Record::Effects(_)
         | Record::Rotate(_)
         | Record::Grant(_)

@@ -75,7 +75,7 @@ fn history() -> Vec<Entry> {
         result("c2", Some("command_failed"), ""),
         result("c1", None, "a\n"),
         Record::Answer(Answer {
-            question: None,
+            request: None,
             call_id: "c3".into(),
             session: "s".into(),
             review: Review::Input,

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::base::path_set::PathSet;
 use palisade_protocol::{
-    Answer, Answered, DecidedBy, Decision, Deny, ErrorCode, FileChange, HandlerId, Modified, Part,
-    QuestionId, Remember, Replace, Review, WireError, Withhold,
+    Answer, Answered, ApprovalId, DecidedBy, Decision, Deny, ErrorCode, FileChange, HandlerId,
+    Modified, Part, Remember, Replace, Review, WireError, Withhold,
 };
 use std::sync::MutexGuard;
 use tokio::time::Instant;
@@ -90,7 +90,7 @@ impl Approvals {
         from: Answerer,
         answer: Answer,
     ) -> Result<Answered, WireError> {
-        let at = state.find(&answer.question)?;
+        let at = state.find(&answer.request)?;
         let voter = state.voter(from)?;
         state.fits(at, &voter.handler, &answer)?;
         let asked = state.take_vote(at, from, &voter)?;
@@ -189,8 +189,8 @@ fn known(part: &Part, changes: &[FileChange]) -> Result<(), WireError> {
 }
 
 impl ApprovalsState {
-    pub(super) fn find(&self, id: &QuestionId) -> Result<usize, WireError> {
-        if let Some(at) = self.open.iter().position(|open| open.question.question == *id) {
+    pub(super) fn find(&self, id: &ApprovalId) -> Result<usize, WireError> {
+        if let Some(at) = self.open.iter().position(|open| open.request.id == *id) {
             return Ok(at);
         }
         if self.over.contains(id) {
@@ -227,12 +227,12 @@ impl ApprovalsState {
         let Some(open) = self.open.get(at) else {
             return Err(stale("the approval request has ended"));
         };
-        let problem = if open.question.digest != answer.digest {
+        let problem = if open.request.digest != answer.digest {
             Some((
                 stale("the answer's digest does not match the approval request"),
                 "the answer did not match the approval request",
             ))
-        } else if !is_for(open.question.review, &answer.decision) {
+        } else if !is_for(open.request.review, &answer.decision) {
             let hint = "approve or deny input and effects reviews; pass or withhold output reviews";
             let message = "the decision does not fit this kind of review";
             let error = WireError::new(ErrorCode::InvalidRequest, message, hint);
@@ -248,7 +248,7 @@ impl ApprovalsState {
             return Err(error);
         }
         if let Decision::ApprovePart(part) = &answer.decision {
-            known(part, &open.question.view.changes)?;
+            known(part, &open.request.view.changes)?;
         }
         let changes = matches!(
             answer.decision,

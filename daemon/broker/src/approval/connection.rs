@@ -5,8 +5,8 @@
 use super::{
     coverage::{ComparedRequest, ReviewedPart},
     grants::{ApprovalKey, RememberedApproval},
-    inquiry::{ApprovalRequest, Stakes},
-    question::asker,
+    prepared::{PreparedRequest, Stakes},
+    request::asker,
     service::{ApprovalService, summaries},
     verdict::Verdict,
 };
@@ -18,8 +18,8 @@ use crate::{
 use palisade_egress_protocol::host::Target;
 use palisade_policy::Facts;
 use palisade_protocol::{
-    ApprovalOutcome, CallId, CallOverview, Checkpoint, DecidedBy, Finding, GrantId, JsonText,
-    NameError, Question, RawPath, Review, Severity, ToolName, View, ViewLine, WireError,
+    ApprovalOutcome, ApprovalRequest, CallId, CallOverview, Checkpoint, DecidedBy, Finding,
+    GrantId, JsonText, NameError, RawPath, Review, Severity, ToolName, View, ViewLine, WireError,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -74,7 +74,7 @@ pub(crate) async fn ask(
 
 /// Returns `true` if a remembered approval covers a connection: then nobody is asked.
 pub(crate) fn is_remembered(approvals: &ApprovalService, review: &ConnectionReview<'_>) -> bool {
-    review.inquiry().is_ok_and(|inquiry| approvals.desk.covering(&inquiry.claim).is_some())
+    review.prepare().is_ok_and(|prepared| approvals.desk.covering(&prepared.claim).is_some())
 }
 
 async fn decide(
@@ -82,10 +82,10 @@ async fn decide(
     review: &ConnectionReview<'_>,
 ) -> Result<ConnectionDecision, WireError> {
     let session = review.session;
-    let mut inquiry = review.inquiry().map_err(internal)?;
-    let call_id = inquiry.question.call_id.clone();
+    let mut prepared = review.prepare().map_err(internal)?;
+    let call_id = prepared.request.call_id.clone();
     let audit = &approvals.telemetry.audit;
-    if let Some((id, by)) = approvals.desk.remembered(&inquiry.claim) {
+    if let Some((id, by)) = approvals.desk.remembered(&prepared.claim) {
         let (by, grant) = (DecidedBy::Remembered(format!("{id} of {by}")), Some(id));
         let checkpoint =
             checkpoint(ApprovalOutcome::Approved, &by, "a remembered approval covers it");
@@ -96,17 +96,17 @@ async fn decide(
             asked: None,
         };
         audit.connection_answered(session, &call_id, answering).await?;
-        review.tell(approvals, &inquiry.question, &checkpoint, "");
+        review.tell(approvals, &prepared.request, &checkpoint, "");
         return Ok(ConnectionDecision::Approved { by, grant });
     }
-    let approvers = approvals.desk.announce(&mut inquiry)?;
-    let time = inquiry.time();
-    let key = ComparedRequest::of(&inquiry.claim).recorded();
-    let asked = (&inquiry.question, key);
+    let approvers = approvals.desk.announce(&mut prepared)?;
+    let time = prepared.time();
+    let key = ComparedRequest::of(&prepared.claim).recorded();
+    let asked = (&prepared.request, key);
     let sent = audit.connection_asked(session, asked, time, &approvers).await?;
-    let question = inquiry.question.clone();
+    let request = prepared.request.clone();
     let asked_under = approvals.live.profile_digest(session.profile.name());
-    let verdict = match approvals.desk.ask(inquiry).await {
+    let verdict = match approvals.desk.ask(prepared).await {
         denied @ Verdict::Denied { .. } => denied,
         _ if approvals.live.profile_digest(session.profile.name()) != asked_under => {
             Verdict::default("the profile changed in the meantime", "try again")
@@ -144,14 +144,14 @@ async fn decide(
             approvals.desk.keep(kept);
         }
     }
-    review.tell(approvals, &question, &checkpoint, &sent.digest);
+    review.tell(approvals, &request, &checkpoint, &sent.digest);
     Ok(decision)
 }
 
 impl ConnectionReview<'_> {
     /// Makes the approval request. Two requests of one session about the same host and port are the
     /// same, whatever else runs.
-    fn inquiry(&self) -> Result<ApprovalRequest, NameError> {
+    fn prepare(&self) -> Result<PreparedRequest, NameError> {
         let session = self.session;
         let tool: ToolName = TOOL.parse()?;
         let limits = session.profile.handlers().clone();
@@ -161,8 +161,8 @@ impl ConnectionReview<'_> {
         let host = self.target.host.to_string();
         let arguments = json!({ "host": host, "port": self.target.port }).to_string();
         let scopes = limits.scopes().into_iter().filter(|scope| scope == "exact_call").collect();
-        let question = Question {
-            question: "new".parse()?,
+        let request = ApprovalRequest {
+            id: "new".parse()?,
             digest: self.digest(),
             review: Review::Input,
             asker: asker(session),
@@ -198,7 +198,7 @@ impl ConnectionReview<'_> {
             facts: Facts::default(),
             part: ReviewedPart::Call,
         };
-        Ok(ApprovalRequest { question, claim, limits, patience: None, stakes: Stakes::Loss })
+        Ok(PreparedRequest { request, claim, limits, patience: None, stakes: Stakes::Loss })
     }
 
     /// SHA-256, in hexadecimal, over what an answer is bound to.
@@ -226,14 +226,14 @@ impl ConnectionReview<'_> {
     fn tell(
         &self,
         approvals: &ApprovalService,
-        question: &Question,
+        request: &ApprovalRequest,
         checkpoint: &Checkpoint,
         digest: &str,
     ) {
         let decided = DecidedCall {
-            call_id: &question.call_id,
-            tool: &question.tool,
-            arguments: &question.arguments,
+            call_id: &request.call_id,
+            tool: &request.tool,
+            arguments: &request.arguments,
             review: Review::Input,
             checkpoint,
             digest,

@@ -5,7 +5,7 @@ use super::grants::ApprovalKey;
 use crate::base::{path_set::PathSet, preview::Preview};
 use palisade_audit::{CleanText, Hash, LostPath, RequestKey};
 use palisade_plan::evidence::{EarlierEntry, EarlierKind, GitEvidence};
-use palisade_policy::{Commands, DESTRUCTIVE, Facts, Question, is_asked};
+use palisade_policy::{Commands, DESTRUCTIVE, Facts, RequiredApproval, is_asked};
 use palisade_protocol::{LossScope, Scope};
 use std::collections::HashSet;
 
@@ -33,17 +33,17 @@ impl CommandLosses {
     /// repository, or a directory too large to be listed.
     pub(crate) fn of(
         preview: &Preview,
-        question: &Question,
+        request: &RequiredApproval,
         facts: &Facts,
         commands: &Commands,
     ) -> Option<Self> {
         let is_comparable =
-            question.is_about_losses() && !facts.is_permanent && preview.conflicts.is_empty();
+            request.is_about_losses() && !facts.is_permanent && preview.conflicts.is_empty();
         if !is_comparable {
             return None;
         }
         let mut targets = HashSet::new();
-        for found in question.findings().iter().filter(|found| is_asked(found)) {
+        for found in request.findings().iter().filter(|found| is_asked(found)) {
             if found.kind != DESTRUCTIVE || found.targets.is_empty() {
                 return None;
             }

@@ -6,9 +6,9 @@ use super::{
     coverage::ComparedRequest,
     grants::{ApprovalKey, RememberedApproval},
     history::HistoryQuery,
-    inquiry::ApprovalRequest,
     open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, Poll},
+    prepared::PreparedRequest,
     verdict::Verdict,
 };
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
     telemetry::audit::docket::review_word,
 };
 use palisade_protocol::{
-    DecidedBy, ErrorCode, Grant, GrantId, HandlerId, NameError, Question, QuestionId, Register,
-    Scope, SessionId, WireError,
+    ApprovalId, ApprovalRequest, DecidedBy, ErrorCode, Grant, GrantId, HandlerId, NameError,
+    Register, Scope, SessionId, WireError,
 };
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -135,7 +135,7 @@ impl Approvals {
     }
 
     /// The waiting approval requests, oldest first.
-    pub(crate) fn pending(&self) -> Vec<Question> {
+    pub(crate) fn pending(&self) -> Vec<ApprovalRequest> {
         let now = Instant::now();
         self.state().open.iter().map(|open| open.shown(open.expires(), now)).collect()
     }
@@ -143,15 +143,15 @@ impl Approvals {
     /// A waiting request and scopes for it, to be compared with earlier requests.
     pub(crate) fn history_query(
         &self,
-        question: &QuestionId,
+        request: &ApprovalId,
         scopes: Vec<Scope>,
     ) -> Result<HistoryQuery, WireError> {
         let state = self.state();
-        let open = state.open.get(state.find(question)?).ok_or_else(|| {
+        let open = state.open.get(state.find(request)?).ok_or_else(|| {
             WireError::new(ErrorCode::NotFound, "the approval request has ended", "")
         })?;
-        let (question, request) = (question.to_string(), ComparedRequest::of(&open.claim));
-        Ok(HistoryQuery { question, review: review_word(open.question.review), request, scopes })
+        let (id, compared) = (request.to_string(), ComparedRequest::of(&open.claim));
+        Ok(HistoryQuery { id, review: review_word(open.request.review), compared, scopes })
     }
 
     /// The remembered approvals.
@@ -218,36 +218,39 @@ impl Approvals {
 
     /// Gives an approval request its id, or that of the same request if it is waiting already.
     /// Returns the names of the approvers that will be asked.
-    pub(crate) fn announce(&self, inquiry: &mut ApprovalRequest) -> Result<Vec<String>, WireError> {
+    pub(crate) fn announce(
+        &self,
+        prepared: &mut PreparedRequest,
+    ) -> Result<Vec<String>, WireError> {
         let state = self.state();
-        if let Some(open) = state.same(inquiry) {
-            inquiry.question.question = open.question.question.clone();
+        if let Some(open) = state.same(prepared) {
+            prepared.request.id = open.request.id.clone();
         } else {
             let id = format!("q-{}", uuid::Uuid::now_v7());
-            inquiry.question.question = id.try_into().map_err(|error: NameError| {
+            prepared.request.id = id.try_into().map_err(|error: NameError| {
                 WireError::new(ErrorCode::Internal, error.to_string(), "")
             })?;
         }
         let wants = |attached: &&ConnectedApprover| {
-            attached.wants(&inquiry.question, &inquiry.limits, inquiry.stakes)
+            attached.wants(&prepared.request, &prepared.limits, prepared.stakes)
         };
         let asked = state.attached.iter().filter(wants);
         Ok(asked.map(|attached| attached.register.name.clone()).collect())
     }
 
     /// Sends an announced approval request and waits for its verdict.
-    pub(crate) async fn ask(&self, inquiry: ApprovalRequest) -> Verdict {
-        self.ask_telling(inquiry, |_, _| {}).await
+    pub(crate) async fn ask(&self, prepared: PreparedRequest) -> Verdict {
+        self.ask_telling(prepared, |_, _| {}).await
     }
 
     /// Does the same as [`ask`](Self::ask). Tells the time after which the request is denied as
     /// things are and the number of approvals that were given, first and whenever one has changed.
     pub(crate) async fn ask_telling(
         &self,
-        inquiry: ApprovalRequest,
+        prepared: PreparedRequest,
         mut tell: impl FnMut(Duration, u64),
     ) -> Verdict {
-        let (id, mut outcome) = match self.put(inquiry) {
+        let (id, mut outcome) = match self.put(prepared) {
             Ok(waiting) => waiting,
             Err(verdict) => return verdict,
         };
@@ -280,15 +283,15 @@ impl Approvals {
 
     fn put(
         &self,
-        inquiry: ApprovalRequest,
-    ) -> Result<(QuestionId, watch::Receiver<Option<Verdict>>), Verdict> {
+        prepared: PreparedRequest,
+    ) -> Result<(ApprovalId, watch::Receiver<Option<Verdict>>), Verdict> {
         let mut state = self.state();
-        if let Some(open) = state.same(&inquiry) {
-            return Ok((open.question.question.clone(), open.outcome.subscribe()));
+        if let Some(open) = state.same(&prepared) {
+            return Ok((open.request.id.clone(), open.outcome.subscribe()));
         }
-        let time = inquiry.time();
-        let ApprovalRequest { question, claim, limits, stakes, .. } = inquiry;
-        if state.over.contains(&question.question) {
+        let time = prepared.time();
+        let PreparedRequest { request, claim, limits, stakes, .. } = prepared;
+        if state.over.contains(&request.id) {
             return Err(Verdict::default(
                 "the same approval request was decided in the meantime",
                 "make the call again",
@@ -303,14 +306,14 @@ impl Approvals {
                  is the limit",
             ));
         }
-        let (id, now) = (question.question.clone(), Instant::now());
+        let (id, now) = (request.id.clone(), Instant::now());
         let limit = now + time;
         let grace = now + Duration::from_millis(limits.grace_ms());
         let (outcome, receiver) = watch::channel(None);
         let poll = Poll::new(limits.quorum());
         let remember = Vec::new();
         let mut open =
-            OpenRequest { question, claim, limits, poll, remember, stakes, grace, limit, outcome };
+            OpenRequest { request, claim, limits, poll, remember, stakes, grace, limit, outcome };
         for attached in &state.attached {
             open.offer(attached, now);
         }
@@ -342,16 +345,15 @@ fn ranked(class: &ApproverClass, register: Register) -> Result<Register, WireErr
 /// A call that stops waiting when this is dropped; with the last one the approval request ends.
 struct WaitGuard<'a> {
     desk: &'a Approvals,
-    id: QuestionId,
+    id: ApprovalId,
 }
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.desk.state();
         // The receiver of the call that stops waiting is still counted here.
-        let alone = |open: &OpenRequest| {
-            open.question.question == self.id && open.outcome.receiver_count() <= 1
-        };
+        let alone =
+            |open: &OpenRequest| open.request.id == self.id && open.outcome.receiver_count() <= 1;
         if let Some(at) = state.open.iter().position(alone) {
             state.finish(at, Verdict::default("the call was cancelled", ""));
         }

@@ -5,7 +5,7 @@
 use super::{
     coverage::{CommandLosses, ReviewedPart},
     grants::RememberedApproval,
-    question::{self, Subject},
+    request::{self, Subject},
     service::{ApprovalService, summaries},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         audit::docket::{CallAudit, CheckpointDecision, SentRequest},
     },
 };
-use palisade_policy::{Commands, Facts, Question};
+use palisade_policy::{Commands, Facts, RequiredApproval};
 use palisade_protocol::{
     ApprovalOutcome, Call, Checkpoint, DecidedBy, Part, Review, ToolName, WireError,
 };
@@ -31,7 +31,7 @@ pub(crate) struct ChangeSetReview<'a> {
     pub(crate) task: &'a Task,
     pub(crate) facts: &'a Facts,
     pub(crate) preview: &'a Preview,
-    pub(crate) question: &'a Question,
+    pub(crate) request: &'a RequiredApproval,
     /// The programs that the command started.
     pub(crate) commands: &'a Commands,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn ask(
     let (session, call_id) = (&context.session, &context.call_id);
     let cwd = session.cwd();
     let seen = TargetSnapshot { cwd, targets: Vec::new(), change: Some(asking.preview.clone()) };
-    let losses = CommandLosses::of(asking.preview, asking.question, asking.facts, asking.commands);
+    let losses = CommandLosses::of(asking.preview, asking.request, asking.facts, asking.commands);
     let subject = Subject {
         session,
         call_id,
@@ -69,8 +69,8 @@ pub(crate) async fn ask(
         attachment: None,
         facts: asking.facts,
         seen: &seen,
-        findings: asking.question.findings(),
-        why: asking.question.rule(),
+        findings: asking.request.findings(),
+        why: asking.request.rule(),
         review: Review::Effects,
         output: None,
         part: ReviewedPart::Effects(losses),
@@ -84,17 +84,17 @@ pub(crate) async fn ask(
         record(approvals, docket, &asking, &checkpoint, (None, &[])).await?;
         return Ok(ChangeSetDecision::Remembered(checkpoint));
     }
-    let mut inquiry = subject.inquiry(question::placeholder()?);
+    let mut prepared = subject.prepare(request::placeholder()?);
     // The timeout of the program does not limit the time for an answer.
-    inquiry.patience = None;
+    prepared.patience = None;
     let put = approvals
-        .put(docket, &mut inquiry)
+        .put(docket, &mut prepared)
         .await
         .map_err(|error| Box::new(Outcome::from(error)))?;
     let asked_under = approvals.live.profile_digest(session.profile.name());
     let verdict = tokio::select! {
         biased;
-        verdict = approvals.ask(context, inquiry) => verdict,
+        verdict = approvals.ask(context, prepared) => verdict,
         () = context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
     };
     session.check()?;

@@ -18,9 +18,9 @@ const MOST_BYTES: u64 = 512 << 20;
 #[derive(Debug)]
 pub(crate) struct HistoryQuery {
     /// The id of the waiting request, which is not counted.
-    pub(super) question: String,
+    pub(super) id: String,
     pub(super) review: Review,
-    pub(super) request: ComparedRequest,
+    pub(super) compared: ComparedRequest,
     pub(super) scopes: Vec<Scope>,
 }
 
@@ -35,28 +35,28 @@ impl HistoryQuery {
             scopes: vec![ScopeUse::default(); self.scopes.len()],
         };
         let mut covered: HashMap<String, Vec<bool>> = HashMap::new();
-        let texts = ["\"kind\":\"question\"", "\"kind\":\"answer\""];
+        let texts = ["\"kind\":\"approval_request\"", "\"kind\":\"answer\""];
         scan(log, bounds, &texts, |entry, _| {
             if entry.time.millis() < since.millis() {
                 return;
             }
-            if let Record::Question(asked) = entry.record {
+            if let Record::ApprovalRequest(asked) = entry.record {
                 let is_like = |earlier: &ComparedRequest| {
-                    asked.question != self.question
+                    asked.request != self.id
                         && asked.review == self.review
-                        && earlier.is_like(&self.request)
+                        && earlier.is_like(&self.compared)
                 };
                 let earlier = asked.key.map(ComparedRequest::from).filter(is_like);
                 if let Some(earlier) = earlier {
                     history.requests += 1;
-                    let exact = self.request.exact();
+                    let exact = self.compared.exact();
                     let is_in = |scope: &Scope| earlier.is_in(scope, exact);
-                    covered.insert(asked.question, self.scopes.iter().map(is_in).collect());
+                    covered.insert(asked.request, self.scopes.iter().map(is_in).collect());
                 }
             } else if let Record::Answer(answer) = entry.record
                 && answer.decision == Decision::Deny
                 && answer.by != DecisionMaker::Default
-                && let Some(covered) = answer.question.and_then(|id| covered.get(&id))
+                && let Some(covered) = answer.request.and_then(|id| covered.get(&id))
             {
                 for (count, _) in
                     history.scopes.iter_mut().zip(covered).filter(|(_, covered)| **covered)

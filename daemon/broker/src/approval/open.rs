@@ -4,15 +4,15 @@
 use super::{
     desk::ApproverAccess,
     grants::{ApprovalKey, RememberedApprovals},
-    inquiry::{ApprovalRequest, Stakes},
     poll::{Answerer, AskedApprover, Poll, PollState},
+    prepared::{PreparedRequest, Stakes},
     verdict::Verdict,
 };
 use crate::base::{outbox::Outbox, peer::ConnectionNumber};
 use palisade_policy::Handlers;
 use palisade_protocol::{
-    DecidedBy, Event, HandlerId, Question, QuestionApproved, QuestionId, QuestionOver, Register,
-    Remember, ServerMessage, SessionId,
+    ApprovalClosed, ApprovalGiven, ApprovalId, ApprovalRequest, DecidedBy, Event, HandlerId,
+    Register, Remember, ServerMessage, SessionId,
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio::{sync::watch, time::Instant};
@@ -25,7 +25,7 @@ pub(super) struct ApprovalsState {
     pub(super) access: ApproverAccess,
     pub(super) attached: Vec<ConnectedApprover>,
     pub(super) open: Vec<OpenRequest>,
-    pub(super) over: VecDeque<QuestionId>,
+    pub(super) over: VecDeque<ApprovalId>,
     pub(super) memory: RememberedApprovals,
     pub(super) count: u64,
 }
@@ -56,7 +56,7 @@ pub(super) enum ApproverClass {
 /// An approval request that waits for its answer.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
-    pub(super) question: Question,
+    pub(super) request: ApprovalRequest,
     pub(super) claim: ApprovalKey,
     pub(super) limits: Handlers,
     pub(super) poll: Poll,
@@ -71,21 +71,26 @@ pub(super) struct OpenRequest {
 
 impl ConnectedApprover {
     /// Returns `true` if the approver may be asked, and wants such requests.
-    pub(super) fn wants(&self, question: &Question, limits: &Handlers, stakes: Stakes) -> bool {
+    pub(super) fn wants(
+        &self,
+        request: &ApprovalRequest,
+        limits: &Handlers,
+        stakes: Stakes,
+    ) -> bool {
         let Register { tools, session, .. } = &self.register;
         let may_answer = match &self.class {
             ApproverClass::Operator => true,
             ApproverClass::AgentClient(session) => {
-                question.asker.session == *session
+                request.asker.session == *session
                     && limits.agent_client()
                     && limits.quorum() == 1
                     && stakes == Stakes::NoLoss
             }
         };
         may_answer
-            && self.register.reviews.contains(&question.review)
-            && (tools.is_empty() || tools.contains(&question.tool))
-            && session.as_ref().is_none_or(|session| *session == question.asker.session)
+            && self.register.reviews.contains(&request.review)
+            && (tools.is_empty() || tools.contains(&request.tool))
+            && session.as_ref().is_none_or(|session| *session == request.asker.session)
     }
 
     /// The time at which the approver counts as hung; `None` without a heartbeat.
@@ -98,7 +103,7 @@ impl OpenRequest {
     /// Asks an approver, if it wants such requests, has not approved this one already, has not hung,
     /// and its outbox takes the message.
     pub(super) fn offer(&mut self, attached: &ConnectedApprover, now: Instant) {
-        let wants = attached.wants(&self.question, &self.limits, self.stakes);
+        let wants = attached.wants(&self.request, &self.limits, self.stakes);
         let has_voted =
             self.poll.has_approval_of(attached.from, &attached.by, attached.register.priority);
         if !wants || has_voted || attached.hung_at().is_some_and(|at| at <= now) {
@@ -106,7 +111,7 @@ impl OpenRequest {
         }
         let own = attached.register.deadline_ms.map(|ms| now + Duration::from_millis(ms));
         let until = own.map_or(self.limit, |own| own.min(self.limit));
-        let event = Event::Question(Box::new(self.shown(until, now)));
+        let event = Event::ApprovalRequest(Box::new(self.shown(until, now)));
         if attached.outbox.try_send(ServerMessage::Event(event).into()).is_ok() {
             self.poll.ask(AskedApprover {
                 handler: attached.id.clone(),
@@ -125,11 +130,11 @@ impl OpenRequest {
         self.outcome.send_modify(|_| {});
     }
 
-    pub(super) fn shown(&self, until: Instant, now: Instant) -> Question {
+    pub(super) fn shown(&self, until: Instant, now: Instant) -> ApprovalRequest {
         let left = until.saturating_duration_since(now).as_millis();
         let expires_in_ms = u64::try_from(left).unwrap_or(u64::MAX);
         let approved_by = self.poll.approved().map(DecidedBy::to_string).collect();
-        Question { expires_in_ms, approved_by, ..self.question.clone() }
+        ApprovalRequest { expires_in_ms, approved_by, ..self.request.clone() }
     }
 
     /// Adds to the reason of a denial which approvals were given, if the profile requires several.
@@ -157,11 +162,11 @@ impl OpenRequest {
 
 impl ApprovalsState {
     /// Returns the open request that equals this one and is of the same session, if there is one.
-    pub(super) fn same(&self, inquiry: &ApprovalRequest) -> Option<&OpenRequest> {
+    pub(super) fn same(&self, prepared: &PreparedRequest) -> Option<&OpenRequest> {
         self.open.iter().find(|open| {
-            open.claim.session == inquiry.claim.session
-                && open.question.digest == inquiry.question.digest
-                && open.question.review == inquiry.question.review
+            open.claim.session == prepared.claim.session
+                && open.request.digest == prepared.request.digest
+                && open.request.review == prepared.request.review
         })
     }
 
@@ -188,8 +193,8 @@ impl ApprovalsState {
     }
 
     /// The time at which a request has to be checked next.
-    pub(super) fn wake(&self, id: &QuestionId) -> Option<Instant> {
-        let open = self.open.iter().find(|open| open.question.question == *id)?;
+    pub(super) fn wake(&self, id: &ApprovalId) -> Option<Instant> {
+        let open = self.open.iter().find(|open| open.request.id == *id)?;
         let settled = open.poll.can_carry();
         let grace = (!settled).then_some(open.grace.min(open.limit));
         let asked: Vec<&HandlerId> = open.poll.handlers().collect();
@@ -199,25 +204,25 @@ impl ApprovalsState {
     }
 
     /// The time at which a request is denied if nothing happens: also if no approver connects.
-    pub(super) fn denied_at(&self, id: &QuestionId) -> Option<Instant> {
-        let open = self.open.iter().find(|open| open.question.question == *id)?;
+    pub(super) fn denied_at(&self, id: &ApprovalId) -> Option<Instant> {
+        let open = self.open.iter().find(|open| open.request.id == *id)?;
         let expires = open.expires();
         Some(if open.poll.can_carry() { expires } else { expires.min(open.grace) })
     }
 
     /// The number of approvals that a request was given.
-    pub(super) fn approvals(&self, id: &QuestionId) -> Option<u64> {
-        let open = self.open.iter().find(|open| open.question.question == *id)?;
+    pub(super) fn approvals(&self, id: &ApprovalId) -> Option<u64> {
+        let open = self.open.iter().find(|open| open.request.id == *id)?;
         Some(open.poll.given())
     }
 
     /// Ends a request whose time is over, and drops approvers that have hung.
-    pub(super) fn check_deadlines(&mut self, id: &QuestionId, now: Instant) {
+    pub(super) fn check_deadlines(&mut self, id: &ApprovalId, now: Instant) {
         let hung =
             self.attached.extract_if(.., |handler| handler.hung_at().is_some_and(|at| at <= now));
         let hung: Vec<HandlerId> = hung.map(|attached| attached.id).collect();
         hung.iter().for_each(|id| self.leave(id, "the approver stopped responding"));
-        let Some(at) = self.open.iter().position(|open| open.question.question == *id) else {
+        let Some(at) = self.open.iter().position(|open| open.request.id == *id) else {
             return;
         };
         let Some(open) = self.open.get(at) else { return };
@@ -244,9 +249,8 @@ impl ApprovalsState {
             );
             return open.denial(reason, self.access.hint());
         }
-        let wants = |attached: &ConnectedApprover| {
-            attached.wants(&open.question, &open.limits, open.stakes)
-        };
+        let wants =
+            |attached: &ConnectedApprover| attached.wants(&open.request, &open.limits, open.stakes);
         if self.attached.iter().any(wants) {
             return Verdict::default("no connected approver is ready", self.access.hint());
         }
@@ -256,12 +260,12 @@ impl ApprovalsState {
     /// Tells the other approvers of a request, and the calls that wait for it, that one has approved.
     pub(super) fn tell_approved(&self, at: usize, by: &DecidedBy) {
         let Some(open) = self.open.get(at) else { return };
-        let question = open.question.question.clone();
-        let approved = QuestionApproved { question, by: by.clone(), missing: open.poll.missing() };
+        let request = open.request.id.clone();
+        let approved = ApprovalGiven { request, by: by.clone(), missing: open.poll.missing() };
         let asked: Vec<&HandlerId> = open.poll.waiting().collect();
         for attached in self.attached.iter().filter(|attached| asked.contains(&&attached.id)) {
             // An approver that does not read finds out by `pending`.
-            let event = Event::QuestionApproved(approved.clone());
+            let event = Event::ApprovalGiven(approved.clone());
             attached.outbox.try_send(ServerMessage::Event(event).into()).ok();
         }
         open.wake_waiters();
@@ -271,16 +275,15 @@ impl ApprovalsState {
     pub(super) fn finish(&mut self, at: usize, verdict: Verdict) {
         let open = self.open.remove(at);
         let (outcome, by) = verdict.outcome();
-        let over =
-            QuestionOver { question: open.question.question.clone(), outcome, by: by.clone() };
+        let over = ApprovalClosed { request: open.request.id.clone(), outcome, by: by.clone() };
         let asked: Vec<&HandlerId> = open.poll.handlers().collect();
         let voters = self.attached.iter().filter(|attached| asked.contains(&&attached.id));
         for attached in voters {
             // An approver that does not read finds out when it answers.
-            let event = Event::QuestionOver(over.clone());
+            let event = Event::ApprovalClosed(over.clone());
             attached.outbox.try_send(ServerMessage::Event(event).into()).ok();
         }
-        self.over.push_back(over.question);
+        self.over.push_back(over.request);
         if self.over.len() > OVER {
             self.over.pop_front();
         }

@@ -1,7 +1,7 @@
 //! Output review: where the profile says so, an approver sees the output of a call before the agent
 //! does. Anything but a clear approval withholds it. Runs in the broker.
 
-use super::{coverage::ReviewedPart, question::Subject, service::ApprovalService};
+use super::{coverage::ReviewedPart, request::Subject, service::ApprovalService};
 use crate::{
     approval::verdict::Verdict,
     base::{outcome::Outcome, task::Task},
@@ -14,7 +14,7 @@ use crate::{
 };
 use palisade_policy::Facts;
 use palisade_protocol::{
-    ApprovalOutcome, Call, Checkpoint, DecidedBy, ErrorCode, QuestionId, Review, WireError,
+    ApprovalId, ApprovalOutcome, Call, Checkpoint, DecidedBy, ErrorCode, Review, WireError,
 };
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct ReviewedCall {
     pub(crate) tool: Arc<Tool>,
     pub(crate) call: Call,
     pub(crate) task: Task,
-    pub(crate) placeholder: QuestionId,
+    pub(crate) placeholder: ApprovalId,
 }
 
 impl ReviewedCall {
@@ -42,7 +42,7 @@ impl ReviewedCall {
         let (facts, seen) =
             (Facts::default(), TargetSnapshot { cwd: session.cwd(), ..TargetSnapshot::default() });
         let tool = &self.tool.spec.name;
-        let mut inquiry = Subject {
+        let mut prepared = Subject {
             session,
             call_id,
             tool,
@@ -57,8 +57,8 @@ impl ReviewedCall {
             output: Some(shown),
             part: ReviewedPart::Call,
         }
-        .inquiry(self.placeholder.clone());
-        let put = match approvals.put(docket, &mut inquiry).await {
+        .prepare(self.placeholder.clone());
+        let put = match approvals.put(docket, &mut prepared).await {
             Ok(put) => put,
             Err(error) => {
                 self.drop_spool(&outcome).await;
@@ -67,7 +67,7 @@ impl ReviewedCall {
                 return withheld(outcome, Checkpoint { decision, by, reason }, error);
             }
         };
-        let verdict = approvals.ask(&self.context, inquiry).await;
+        let verdict = approvals.ask(&self.context, prepared).await;
         let (decision, by, reason) = match &verdict {
             Verdict::Approved { by, .. } => (ApprovalOutcome::Passed, by, ""),
             Verdict::Replaced { by, .. } => (ApprovalOutcome::Replaced, by, ""),

@@ -2,7 +2,7 @@
 
 use super::{
     coverage::ComparedRequest, desk::Approvals, grants::RememberedApproval,
-    inquiry::ApprovalRequest, verdict::Verdict,
+    prepared::PreparedRequest, verdict::Verdict,
 };
 use crate::{
     base::{live::SettingsInForce, outcome::Outcome},
@@ -29,19 +29,19 @@ impl ApprovalService {
     pub(crate) async fn put(
         &self,
         docket: &CallAudit,
-        inquiry: &mut ApprovalRequest,
+        prepared: &mut PreparedRequest,
     ) -> Result<SentRequest, WireError> {
-        let handlers = self.desk.announce(inquiry)?;
-        let key = ComparedRequest::of(&inquiry.claim).recorded();
-        Ok(docket.question(&inquiry.question, key, inquiry.time(), &handlers).await?)
+        let handlers = self.desk.announce(prepared)?;
+        let key = ComparedRequest::of(&prepared.claim).recorded();
+        Ok(docket.request(&prepared.request, key, prepared.time(), &handlers).await?)
     }
 
     /// Sends an announced approval request of a call, and waits for its verdict. Meanwhile the call is
     /// in the stage `checkpoint`, and its client is told how long it waits at most.
-    pub(crate) async fn ask(&self, context: &Context, inquiry: ApprovalRequest) -> Verdict {
+    pub(crate) async fn ask(&self, context: &Context, prepared: PreparedRequest) -> Verdict {
         let _stage = self.telemetry.calls_in_progress.wait_for_approval(&context.call_id);
         let mut is_told = false;
-        let verdict = self.desk.ask_telling(inquiry, |left, approvals| {
+        let verdict = self.desk.ask_telling(prepared, |left, approvals| {
             is_told = true;
             context.tell_waiting(left, approvals);
         });

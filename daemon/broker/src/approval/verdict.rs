@@ -35,7 +35,7 @@ impl Verdict {
         Self::Denied { by: DecidedBy::Default, reason: reason.into(), guidance: guidance.into() }
     }
 
-    /// The outcome and who decided, for the event `question_over`.
+    /// The outcome and who decided, for the event `approval_closed`.
     pub(super) fn outcome(&self) -> (ApprovalOutcome, &DecidedBy) {
         match self {
             Self::Approved { by, .. } => (ApprovalOutcome::Approved, by),

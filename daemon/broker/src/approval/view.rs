@@ -2,7 +2,7 @@
 
 use super::{
     changes,
-    question::{Subject, attached_line, canonical},
+    request::{Subject, attached_line, canonical},
 };
 use crate::{
     base::{

@@ -12,7 +12,7 @@ pub(crate) fn of(server: &Server) -> Overview {
         server: NAME.to_owned(),
         launcher: server.host.link.state().is_ok(),
         memory_bytes: metrics::resident(),
-        questions: server.calls.approvals.desk.pending().len() as u64,
+        approval_requests: server.calls.approvals.desk.pending().len() as u64,
         lost_records: server.telemetry.audit.lost(),
         sessions,
         calls: server.telemetry.calls_in_progress.overview(),

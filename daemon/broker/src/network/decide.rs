@@ -23,7 +23,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Most approval requests of a session within [`PERIOD`]. A program must not be able to wear
 /// approvers down.
-const MOST_QUESTIONS: usize = 30;
+const MOST_REQUESTS: usize = 30;
 
 /// The period in which approval requests are counted.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -86,9 +86,9 @@ impl AskingState {
         while self.asked.front().is_some_and(|asked| now >= *asked + PERIOD) {
             self.asked.pop_front();
         }
-        if self.asked.len() >= MOST_QUESTIONS {
+        if self.asked.len() >= MOST_REQUESTS {
             return Err(format!(
-                "approvers were asked about {MOST_QUESTIONS} connections of this session within a \
+                "approvers were asked about {MOST_REQUESTS} connections of this session within a \
                  minute; try again later, or add the host to net.allow"
             ));
         }
@@ -244,7 +244,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_are_limited_in_time_and_a_denial_holds_for_a_while() {
         let (mut state, start) = (AskingState::default(), Instant::now());
-        for number in 0..MOST_QUESTIONS {
+        for number in 0..MOST_REQUESTS {
             assert_eq!(state.admit(&target(number), start), Ok(()));
         }
         let refused = state.admit(&target(99), start).unwrap_err();

@@ -42,7 +42,7 @@ use palisade_plan::{
 };
 use palisade_policy::{Profile, Scene};
 use palisade_protocol::{
-    Answer, Ask, Decision, Deny, Event, Guard, Question, Register, Remember, Review, Scope,
+    Answer, ApprovalRequest, Ask, Decision, Deny, Event, Guard, Register, Remember, Review, Scope,
     ServerMessage, Until,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -218,7 +218,7 @@ impl Stage {
 
     /// Connects an approver, and returns the approval requests that it gets.
     fn approver(&self) -> mpsc::Receiver<QueuedMessage> {
-        let (outbox, questions) = mpsc::channel(16);
+        let (outbox, requests) = mpsc::channel(16);
         let register = Register {
             name: "person:alice".to_owned(),
             reviews: vec![Review::Input],
@@ -229,12 +229,12 @@ impl Stage {
             session: None,
         };
         self.approvals.desk.attach(ALICE, register, outbox).unwrap();
-        questions
+        requests
     }
 
-    fn answer(&self, question: &Question, decision: Decision, remember: Option<Remember>) {
-        let (id, digest) = (question.question.clone(), question.digest.clone());
-        let answer = Answer { question: id, digest, decision, remember };
+    fn answer(&self, request: &ApprovalRequest, decision: Decision, remember: Option<Remember>) {
+        let (id, digest) = (request.id.clone(), request.digest.clone());
+        let answer = Answer { request: id, digest, decision, remember };
         self.approvals.desk.answer(ALICE, answer).unwrap();
     }
 
@@ -266,10 +266,10 @@ fn records(directory: &Path) -> Vec<Record> {
 
 const ALICE: Answerer = Answerer { connection: 1, uid: 1000, pid: Some(99) };
 
-async fn question(from: &mut mpsc::Receiver<QueuedMessage>) -> Question {
+async fn approval_request(from: &mut mpsc::Receiver<QueuedMessage>) -> ApprovalRequest {
     loop {
         match from.recv().await.unwrap().message {
-            ServerMessage::Event(Event::Question(question)) => return *question,
+            ServerMessage::Event(Event::ApprovalRequest(request)) => return *request,
             ServerMessage::Event(_) | ServerMessage::Reply { .. } => {}
         }
     }
@@ -410,10 +410,10 @@ async fn a_room_that_breaks_the_protocol_is_replaced() {
 #[tokio::test]
 async fn requests_on_one_connection_are_one_approval_request() {
     let mut stage = stage("ask = true");
-    let mut questions = stage.approver();
+    let mut requests = stage.approver();
     let room = stage.open().await;
     room.ask_on(1, 2, "new.example", Asked::Http).await;
-    let asked = question(&mut questions).await;
+    let asked = approval_request(&mut requests).await;
     stage.answer(&asked, Decision::Approve, None);
     assert!(matches!(room.answer(2).await, EgressVerdict::Allow { .. }));
     for number in [3, 4] {
@@ -424,7 +424,7 @@ async fn requests_on_one_connection_are_one_approval_request() {
     // Another connection, and another host on the same one, are asked about.
     for (number, (connection, host)) in (5..).zip([(9, "new.example"), (1, "other.example")]) {
         room.ask_on(connection, number, host, Asked::Http).await;
-        let asked = question(&mut questions).await;
+        let asked = approval_request(&mut requests).await;
         assert_eq!(asked.view.lines[0].text, format!("connect to {host}, port 443"));
         let deny = Deny { reason: "no".to_owned(), guidance: String::new() };
         stage.answer(&asked, Decision::Deny(deny), None);
@@ -439,7 +439,7 @@ async fn requests_on_one_connection_are_one_approval_request() {
     room.welcome().await;
     room.hear().await;
     room.ask_on(1, 2, "third.example", Asked::Http).await;
-    let asked = question(&mut questions).await;
+    let asked = approval_request(&mut requests).await;
     stage.answer(&asked, Decision::Approve, None);
     assert!(matches!(room.answer(2).await, EgressVerdict::Allow { .. }));
     room.ask_on(1, 3, "new.example", Asked::Http).await;
@@ -450,14 +450,14 @@ async fn requests_on_one_connection_are_one_approval_request() {
 #[tokio::test]
 async fn sockets_that_wait_for_one_host_are_one_approval_request() {
     let mut stage = stage("allow = [\"packages.example\"]\nask = true");
-    let mut questions = stage.approver();
+    let mut requests = stage.approver();
     let room = stage.open().await;
     room.ask(1, "new.example", Asked::Lookup).await;
     assert!(matches!(room.answer(1).await, EgressVerdict::Allow { .. }), "not asked about");
     for number in [2, 3, 4] {
         room.ask(number, "new.example", Asked::Connect).await;
     }
-    let asked = question(&mut questions).await;
+    let asked = approval_request(&mut requests).await;
     assert_eq!(
         (asked.tool.as_str(), asked.scopes.as_slice()),
         ("net.connect", &["exact_call".to_owned()][..])
@@ -489,26 +489,29 @@ async fn sockets_that_wait_for_one_host_are_one_approval_request() {
         let verdict = room.answer(number).await;
         assert!(matches!(verdict, EgressVerdict::Allow { .. }), "{number}: {verdict:?}");
     }
-    assert!(questions.try_recv().is_ok_and(|queued| !is_question(&queued.message)));
+    assert!(requests.try_recv().is_ok_and(|queued| !is_request(&queued.message)));
     let grants = stage.approvals.desk.grants();
     assert_eq!(grants[0].summary, "net.connect: new.example:443");
-    let questions =
-        stage.records().iter().filter(|record| matches!(record, Record::Question(_))).count();
-    assert_eq!(questions, 1);
+    let requests = stage
+        .records()
+        .iter()
+        .filter(|record| matches!(record, Record::ApprovalRequest(_)))
+        .count();
+    assert_eq!(requests, 1);
 }
 
-fn is_question(message: &ServerMessage) -> bool {
-    matches!(message, ServerMessage::Event(Event::Question(_)))
+fn is_request(message: &ServerMessage) -> bool {
+    matches!(message, ServerMessage::Event(Event::ApprovalRequest(_)))
 }
 
 #[tokio::test]
 async fn connections_end_with_the_remembered_approval_that_allows_them() {
     let mut stage = stage("allow = [\"packages.example\"]\nask = true\n[remember]\nms = 600_000");
-    let mut questions = stage.approver();
+    let mut requests = stage.approver();
     let room = stage.open().await;
-    let ask = async |number, host, remember: Option<Until>, questions: &mut _| {
+    let ask = async |number, host, remember: Option<Until>, requests: &mut _| {
         room.ask(number, host, Asked::Connect).await;
-        let asked = question(questions).await;
+        let asked = approval_request(requests).await;
         let remember = remember.map(|until| Remember { scope: Scope::ExactCall, until });
         stage.answer(&asked, Decision::Approve, remember);
         assert!(matches!(room.answer(number).await, EgressVerdict::Allow { .. }), "{host}");
@@ -518,8 +521,8 @@ async fn connections_end_with_the_remembered_approval_that_allows_them() {
         let EgressRequest::Cut { session: 7, question } = heard else { panic!("{heard:?}") };
         question
     };
-    ask(1, "once.example", None, &mut questions).await;
-    ask(2, "new.example", Some(Until::Session), &mut questions).await;
+    ask(1, "once.example", None, &mut requests).await;
+    ask(2, "new.example", Some(Until::Session), &mut requests).await;
     room.ask(3, "new.example", Asked::Connect).await;
     assert!(matches!(room.answer(3).await, EgressVerdict::Allow { .. }));
     let failure = None;
@@ -535,7 +538,7 @@ async fn connections_end_with_the_remembered_approval_that_allows_them() {
     ended.sort_unstable();
     assert_eq!(ended, [2, 3], "not the one that had ended, nor the one that was approved once");
     // One that expires.
-    ask(5, "brief.example", Some(Until::Ms(1)), &mut questions).await;
+    ask(5, "brief.example", Some(Until::Ms(1)), &mut requests).await;
     assert_eq!(cut().await, 5);
 }
 
@@ -550,9 +553,9 @@ async fn without_an_approver_a_miss_is_denied_and_a_denial_is_not_asked_again() 
         "the connection to new.example:443 needs approval, and no approver is connected; connect \
          an approver with `palisade approve`"
     );
-    let mut questions = stage.approver();
+    let mut requests = stage.approver();
     room.ask(2, "new.example", Asked::Connect).await;
-    let asked = question(&mut questions).await;
+    let asked = approval_request(&mut requests).await;
     let deny = Deny { reason: "not that one".to_owned(), guidance: String::new() };
     stage.answer(&asked, Decision::Deny(deny), None);
     let EgressVerdict::Deny { reason } = room.answer(2).await else { panic!("it was allowed") };
@@ -566,17 +569,17 @@ async fn without_an_approver_a_miss_is_denied_and_a_denial_is_not_asked_again() 
 #[tokio::test]
 async fn a_request_that_nobody_waits_for_is_withdrawn() {
     let mut stage = stage("allow = [\"packages.example\"]\nask = true");
-    let mut questions = stage.approver();
+    let mut requests = stage.approver();
     let room = stage.open().await;
     room.ask(1, "new.example", Asked::Connect).await;
-    let asked = question(&mut questions).await;
+    let asked = approval_request(&mut requests).await;
     room.say(&EgressReply::Withdrawn { session: 7, question: 1 }).await;
     let over = loop {
-        match questions.recv().await.unwrap().message {
-            ServerMessage::Event(Event::QuestionOver(over)) => break over,
+        match requests.recv().await.unwrap().message {
+            ServerMessage::Event(Event::ApprovalClosed(over)) => break over,
             ServerMessage::Event(_) | ServerMessage::Reply { .. } => {}
         }
     };
-    assert_eq!((over.question, over.outcome.as_str()), (asked.question, "denied"));
+    assert_eq!((over.request, over.outcome.as_str()), (asked.id, "denied"));
     assert!(stage.approvals.desk.pending().is_empty());
 }

@@ -72,7 +72,7 @@ impl JudgedCall {
         use palisade_audit::Judgement as Word;
         let (judgement, findings) = match &self.judgement {
             Judgement::Allow(grant) => (Word::Allow, grant.findings()),
-            Judgement::Ask(question) => (Word::Ask, question.findings()),
+            Judgement::Ask(request) => (Word::Ask, request.findings()),
             Judgement::Deny(refusal) => (Word::Deny, refusal.findings.as_slice()),
         };
         let read_only = self.call.is_read_only();
@@ -101,13 +101,13 @@ impl JudgedCall {
                 Err(Box::new(Outcome { findings, denials, ..outcome }))
             }
             Judgement::Deny(refusal) => Err(Box::new(refusal.into())),
-            Judgement::Ask(question) if call.call().options.dry_run => {
-                let told = consult::would_ask(services, &call, &gathered, &question);
+            Judgement::Ask(request) if call.call().options.dry_run => {
+                let told = consult::would_ask(services, &call, &gathered, &request);
                 if !call.is_trial_run() {
-                    return Err(consult::dry_run_outcome(&told, &question));
+                    return Err(consult::dry_run_outcome(&told, &request));
                 }
                 // Nothing that a trial run does is kept, so its known effects need no approval.
-                let grant = question
+                let grant = request
                     .allow_trial_run()
                     .map_err(|asked| consult::dry_run_outcome(&told, &asked))?;
                 let rests_on = ClearanceBasis::Changes(gathered.changes);
@@ -115,10 +115,9 @@ impl JudgedCall {
                 let paths = gathered.facts.paths;
                 Ok(ClearedCall { call, grant, rests_on, paths, targets: Vec::new(), evidence })
             }
-            Judgement::Ask(question) => {
+            Judgement::Ask(request) => {
                 let (paths, known) = (gathered.facts.paths.clone(), gathered.seen.files());
-                let consulted =
-                    consult::consult(services, docket, call, gathered, question).await?;
+                let consulted = consult::consult(services, docket, call, gathered, request).await?;
                 let (call, grant, rests_on, targets) = match consulted {
                     ApprovedCall::Remembered { call, grant, changes } => {
                         (call, grant, ClearanceBasis::Changes(changes), known)

@@ -5,7 +5,7 @@ use crate::{
     approval::{
         coverage::ReviewedPart,
         grants::RememberedApproval,
-        question::{self as request, Subject},
+        request::{self as request, Subject},
         service::summaries,
         verdict::{self, Verdict},
     },
@@ -22,7 +22,7 @@ use crate::{
         audit::docket::{CallAudit, CheckpointDecision, SentRequest},
     },
 };
-use palisade_policy::{Grant, Judgement, Question};
+use palisade_policy::{Grant, Judgement, RequiredApproval};
 use palisade_protocol::{
     ApprovalOutcome, Call, Checkpoint, DecidedBy, ErrorCode, JsonText, Review, WireError,
 };
@@ -44,7 +44,7 @@ fn subject<'a>(
     call: &'a CheckedCall,
     gathered: &'a GatheredFacts,
     seen: &'a TargetSnapshot,
-    question: &'a Question,
+    request: &'a RequiredApproval,
 ) -> Subject<'a> {
     Subject {
         session: call.session(),
@@ -55,8 +55,8 @@ fn subject<'a>(
         attachment: call.attachment(),
         facts: &gathered.facts,
         seen,
-        findings: question.findings(),
-        why: question.rule(),
+        findings: request.findings(),
+        why: request.rule(),
         review: Review::Input,
         output: None,
         part: ReviewedPart::Call,
@@ -69,32 +69,32 @@ pub(crate) async fn consult(
     docket: &mut CallAudit,
     mut call: CheckedCall,
     gathered: GatheredFacts,
-    question: Question,
+    request: RequiredApproval,
 ) -> Result<ApprovedCall, Box<Outcome>> {
     hold_attachment(&mut call).await?;
-    let claim = subject(&call, &gathered, &gathered.seen, &question).claim();
+    let claim = subject(&call, &gathered, &gathered.seen, &request).claim();
     if let Some((id, by)) = services.approvals.desk.remembered(&claim) {
         let by = DecidedBy::Remembered(format!("{id} of {by}"));
         let checkpoint =
             checkpoint(ApprovalOutcome::Approved, &by, "a remembered approval covers it");
         record_decision(services, docket, &call, &checkpoint, None, &[]).await?;
-        let (grant, changes) = (question.approved(checkpoint), gathered.changes);
+        let (grant, changes) = (request.approved(checkpoint), gathered.changes);
         return Ok(ApprovedCall::Remembered { call, grant, changes });
     }
     let held = call.attachment().and_then(Attachment::held);
     let seen =
         gather::gather_for_approval(call.session(), call.task(), &gathered.seen, held.as_deref())
             .await?;
-    let mut inquiry = subject(&call, &gathered, &seen, &question).inquiry(request::placeholder()?);
+    let mut prepared = subject(&call, &gathered, &seen, &request).prepare(request::placeholder()?);
     let put = services
         .approvals
-        .put(docket, &mut inquiry)
+        .put(docket, &mut prepared)
         .await
         .map_err(|error| Box::new(error.into()))?;
     let asked_under = services.approvals.live.profile_digest(call.session().profile.name());
     let verdict = tokio::select! {
         biased;
-        verdict = services.approvals.ask(call.context(), inquiry) => verdict,
+        verdict = services.approvals.ask(call.context(), prepared) => verdict,
         () = call.cancelled() => return Err(CallError::Cancelled.into()),
     };
     call.session().check()?;
@@ -117,7 +117,7 @@ pub(crate) async fn consult(
             services.approvals.remember(docket, kept).await?;
             Ok(ApprovedCall::Approved {
                 call,
-                grant: question.approved(checkpoint),
+                grant: request.approved(checkpoint),
                 seen: Box::new(seen),
             })
         }
@@ -127,7 +127,7 @@ pub(crate) async fn consult(
             modified(services, docket, call, arguments, checkpoint, &put).await
         }
         verdict @ (Verdict::Denied { .. } | Verdict::Replaced { .. } | Verdict::Part { .. }) => {
-            Err(denied(services, docket, &call, question, verdict, &put).await)
+            Err(denied(services, docket, &call, request, verdict, &put).await)
         }
     }
 }
@@ -157,17 +157,17 @@ pub(crate) fn would_ask(
     services: &CallServices,
     call: &CheckedCall,
     gathered: &GatheredFacts,
-    question: &Question,
+    request: &RequiredApproval,
 ) -> Value {
-    let claim = subject(call, gathered, &gathered.seen, question).claim();
-    let mut report = report(call, "ask", Some(question.rule()));
+    let claim = subject(call, gathered, &gathered.seen, request).claim();
+    let mut report = report(call, "ask", Some(request.rule()));
     report["covered_by"] = services.approvals.desk.covering(&claim).map(|id| id.to_string()).into();
     report
 }
 
 /// Ends a dry run with a report.
-pub(crate) fn dry_run_outcome(report: &Value, question: &Question) -> Box<Outcome> {
-    let findings = question.findings().to_vec();
+pub(crate) fn dry_run_outcome(report: &Value, request: &RequiredApproval) -> Box<Outcome> {
+    let findings = request.findings().to_vec();
     Box::new(Outcome { findings, ..Outcome::with_data(report) })
 }
 
@@ -199,7 +199,7 @@ async fn modified(
     let route = gathered.route;
     let grant = match palisade_policy::judge(profile, session.ask, spec, &gathered.facts) {
         Judgement::Deny(refusal) => return Err(Box::new(refusal.into())),
-        Judgement::Ask(question) => question.approved(checkpoint.clone()),
+        Judgement::Ask(request) => request.approved(checkpoint.clone()),
         Judgement::Allow(grant) => grant.approved(checkpoint.clone()),
     };
     if let Some(error) = gathered.failed {
@@ -222,7 +222,7 @@ async fn denied(
     services: &CallServices,
     docket: &mut CallAudit,
     call: &CheckedCall,
-    question: Question,
+    request: RequiredApproval,
     verdict: Verdict,
     put: &SentRequest,
 ) -> Box<Outcome> {
@@ -235,14 +235,14 @@ async fn denied(
     {
         return unrecorded;
     }
-    let why = question.findings().first().map_or("every call needs approval", |f| f.why.as_str());
+    let why = request.findings().first().map_or("every call needs approval", |f| f.why.as_str());
     let message = match by.approver() {
-        Some(name) => format!("{name} denied {}: {reason}", question.tool()),
-        None => format!("{} needs approval ({why}), and {reason}", question.tool()),
+        Some(name) => format!("{name} denied {}: {reason}", request.tool()),
+        None => format!("{} needs approval ({why}), and {reason}", request.tool()),
     };
     let remedy = verdict::remedy(&by, &guidance);
     let error = WireError::new(ErrorCode::Denied, message, guidance);
-    Box::new(question.denied(error, by, &reason, remedy).into())
+    Box::new(request.denied(error, by, &reason, remedy).into())
 }
 
 /// Records a decision and sends it to observers.

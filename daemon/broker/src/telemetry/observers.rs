@@ -58,9 +58,9 @@ impl Observer {
             Event::CallOutput { data, .. } => (data.0.len() as u64, outbox.max_capacity() / 2),
             Event::Output { .. }
             | Event::Progress { .. }
-            | Event::Question(_)
-            | Event::QuestionOver(_)
-            | Event::QuestionApproved(_)
+            | Event::ApprovalRequest(_)
+            | Event::ApprovalClosed(_)
+            | Event::ApprovalGiven(_)
             | Event::ToolApproval(_)
             | Event::CallStarted(_)
             | Event::CallEnded(_)

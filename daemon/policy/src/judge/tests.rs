@@ -136,17 +136,17 @@ fn deleting_needs_the_profiles_leave() {
 }
 
 #[test]
-fn without_a_handler_a_question_is_a_refusal() {
+fn without_a_handler_a_request_is_a_refusal() {
     let destroy = tool("destroy", |m| m.destructive = true);
-    let Judgement::Ask(question) =
+    let Judgement::Ask(request) =
         judge(&profile("destructive", "", ""), Ask::Destructive, &destroy)
     else {
         panic!("not asked");
     };
-    assert_eq!(question.tool().as_str(), "destroy");
-    let kinds: Vec<_> = question.findings().iter().map(|f| f.kind.clone()).collect();
+    assert_eq!(request.tool().as_str(), "destroy");
+    let kinds: Vec<_> = request.findings().iter().map(|f| f.kind.clone()).collect();
     assert_eq!(kinds, ["destructive_tool", "mutating_tool"]);
-    let refusal = question.denied_without_handler();
+    let refusal = request.denied_without_handler();
     assert_eq!(refusal.error.code, ErrorCode::Denied);
     assert_eq!(
         refusal.error.message,

@@ -53,12 +53,12 @@ fn losses(effects: Vec<Effect>, findings: Vec<Finding>, permanent: bool) -> Opti
         metadata: ToolMetadata::default(),
     };
     let facts = Facts { findings, is_permanent: permanent, ..Facts::default() };
-    let Judgement::Ask(question) = judge_effects(&profile, Ask::Destructive, &spec, &facts) else {
+    let Judgement::Ask(request) = judge_effects(&profile, Ask::Destructive, &spec, &facts) else {
         panic!("nothing is asked")
     };
     let words = |line: &str| line.split(' ').map(str::to_owned).collect();
     let commands = Commands::Known(vec![words("cd out"), words("rm -r x")]);
-    CommandLosses::of(&preview(effects), &question, &facts, &commands)
+    CommandLosses::of(&preview(effects), &request, &facts, &commands)
 }
 
 fn scope(path: &str, kinds: &[&str], programs: &[&str]) -> LossScope {

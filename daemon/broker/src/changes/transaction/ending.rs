@@ -75,7 +75,7 @@ pub(super) fn trial_report(
 ) -> Outcome {
     let (said, why): (&str, Option<&str>) = match judgement {
         Judgement::Allow(_) => ("allow", None),
-        Judgement::Ask(question) => ("ask", Some(question.rule())),
+        Judgement::Ask(request) => ("ask", Some(request.rule())),
         Judgement::Deny(refusal) => ("deny", Some(&refusal.error.message)),
     };
     report["effects_judgement"] = said.into();

@@ -29,7 +29,7 @@ use crate::{
     telemetry::audit::docket::CallAudit,
 };
 use palisade_plan::change::Conflicts;
-use palisade_policy::{Judgement, Question, UndoRecord};
+use palisade_policy::{Judgement, RequiredApproval, UndoRecord};
 use palisade_protocol::{ErrorCode, WireError};
 
 /// The most bytes of a diff that are shown or reported.
@@ -73,13 +73,13 @@ impl UnsettledCall {
             Ok(changes) => changes,
             Err(error) => return failed(outcome, conflict.unwrap_or(error), &[]),
         };
-        let question = match (self.judge(&changes.facts), conflict) {
+        let request = match (self.judge(&changes.facts), conflict) {
             (Judgement::Deny(refusal), _) => {
                 return refused(&changes, &session.workspace.0, refusal, outcome);
             }
-            (Judgement::Ask(question), kept) => {
+            (Judgement::Ask(request), kept) => {
                 conflict = kept;
-                question
+                request
             }
             // The profile asks nobody, so the conflict stays an error.
             (Judgement::Allow(_), Some(conflict)) if !changes.preview.conflicts.is_empty() => {
@@ -98,16 +98,16 @@ impl UnsettledCall {
             task: &self.task,
             facts: &changes.facts,
             preview: &changes.preview,
-            question: &question,
+            request: &request,
             commands: &self.commands,
         };
         let decided = effects::ask(approvals, docket, asking).await;
-        self.answered((changes, conflict), question, decided, outcome).await
+        self.answered((changes, conflict), request, decided, outcome).await
     }
     async fn answered(
         &self,
         (changes, conflict): (ChangeSet, Option<CallError>),
-        question: Question,
+        request: RequiredApproval,
         decided: Result<ChangeSetDecision, Box<Outcome>>,
         outcome: Outcome,
     ) -> Outcome {
@@ -159,7 +159,7 @@ impl UnsettledCall {
                 );
                 let remedy = verdict::remedy(&by, &guidance);
                 let error = WireError::new(ErrorCode::Denied, message, guidance);
-                let refusal = question.denied(error, by, &reason, remedy);
+                let refusal = request.denied(error, by, &reason, remedy);
                 denied(&changes, refusal, outcome)
             }
         }

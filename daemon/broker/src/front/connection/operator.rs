@@ -12,7 +12,7 @@ use crate::{
 };
 use palisade_audit::Timestamp;
 use palisade_protocol::{
-    Answer, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, Question, RecordQuery,
+    Answer, ApprovalRequest, CallId, ErrorCode, Forget, Forgotten, GrantId, Pending, RecordQuery,
     Register, Registered, Reply, ScopeQuery, SessionId, Subscribe, WireError, limits::MAX_FRAME,
 };
 use std::time::Duration;
@@ -94,28 +94,28 @@ impl Connection {
     /// The waiting approval requests, oldest first, as many as fit into a reply.
     pub(super) fn pending(&self) -> Reply {
         let mut room = PENDING;
-        let size = |question: &Question| {
-            question.arguments.as_str().len()
-                + question.output.as_ref().map_or(0, String::len)
-                + question.view.diff.as_ref().map_or(0, String::len)
-                + question.view.lines.iter().map(|line| line.text.len()).sum::<usize>()
+        let size = |request: &ApprovalRequest| {
+            request.arguments.as_str().len()
+                + request.output.as_ref().map_or(0, String::len)
+                + request.view.diff.as_ref().map_or(0, String::len)
+                + request.view.lines.iter().map(|line| line.text.len()).sum::<usize>()
         };
-        let fits = |question: &Question| match room.checked_sub(size(question)) {
+        let fits = |request: &ApprovalRequest| match room.checked_sub(size(request)) {
             Some(left) => {
                 room = left;
                 true
             }
             None => false,
         };
-        let questions =
+        let requests =
             self.server.calls.approvals.desk.pending().into_iter().take_while(fits).collect();
-        Reply::Pending(Pending { questions })
+        Reply::Pending(Pending { requests })
     }
 
     /// Counts the earlier approval requests that scopes would have covered.
     pub(super) async fn scope_history(&self, query: ScopeQuery) -> Result<Reply, WireError> {
-        let ScopeQuery { question, scopes } = query;
-        let wanted = self.server.calls.approvals.desk.history_query(&question, scopes)?;
+        let ScopeQuery { request, scopes } = query;
+        let wanted = self.server.calls.approvals.desk.history_query(&request, scopes)?;
         let log = self.server.telemetry.audit.written()?;
         let place = self.server.log_searches.enter(self.peer.uid).await;
         let counted = tokio::task::spawn_blocking(move || {

@@ -3,7 +3,7 @@
 
 use super::ready::{ReadyCall, TicketedCall};
 use crate::{
-    approval::{question, review::ReviewedCall},
+    approval::{request, review::ReviewedCall},
     base::{
         error::CallError,
         outcome::Outcome,
@@ -274,7 +274,7 @@ fn reviewed(
         tool,
         call,
         task: task.clone(),
-        placeholder: question::placeholder()?,
+        placeholder: request::placeholder()?,
     })
 }
 

@@ -20,7 +20,7 @@ use crate::{
 use palisade_audit::{
     Call, Claim, CleanJson, CleanText, Finding, Hash, Judgement, Record, Thinking, Ticket,
 };
-use palisade_protocol::{CallResult, Checkpoint, QuestionId, ReverseThinking, Severity, ToolName};
+use palisade_protocol::{ApprovalId, CallResult, Checkpoint, ReverseThinking, Severity, ToolName};
 use std::{sync::Arc, time::Instant};
 
 /// The most findings of a call that are recorded.
@@ -77,7 +77,7 @@ pub(crate) struct CheckpointDecision<'a> {
 /// An approval request that was sent.
 #[derive(Debug, Clone)]
 pub(crate) struct SentRequest {
-    pub(crate) question: QuestionId,
+    pub(crate) request: ApprovalId,
     pub(crate) digest: String,
 }
 

@@ -5,13 +5,13 @@ use super::{
     Audit, RecordError, VolumeOwner,
     docket::{
         CheckpointDecision, SentRequest,
-        decisions::{answer_record, question_record},
+        decisions::{answer_record, request_record},
     },
     granted,
 };
 use crate::base::identity::SessionIdentity;
 use palisade_audit::{Connection, GrantAct, Record, RequestKey};
-use palisade_protocol::{CallId, Grant, Question};
+use palisade_protocol::{ApprovalRequest, CallId, Grant};
 use std::time::Duration;
 
 impl Audit {
@@ -19,13 +19,13 @@ impl Audit {
     pub(crate) async fn connection_asked(
         &self,
         session: &SessionIdentity,
-        (asked, key): (&Question, RequestKey),
+        (asked, key): (&ApprovalRequest, RequestKey),
         time: Duration,
         approvers: &[String],
     ) -> Result<SentRequest, RecordError> {
-        let record = question_record(session.id.to_string(), (asked, key), time, approvers);
+        let record = request_record(session.id.to_string(), (asked, key), time, approvers);
         self.record(charged(session), record).await.map(drop)?;
-        Ok(SentRequest { question: asked.question.clone(), digest: asked.digest.clone() })
+        Ok(SentRequest { request: asked.id.clone(), digest: asked.digest.clone() })
     }
 
     /// Writes a decision about a connection into the log; only then it takes effect.

@@ -7,13 +7,13 @@ use palisade_protocol::Until;
 async fn what_is_remembered_is_so_only_once_it_is_kept_and_as_far_as_permitted() {
     let desk = Arc::new(Approvals::default());
     let mut ann = attach(&desk, 1, register("ann"));
-    let asked = ask(&desk, inquiry("d", ""));
-    let question = ann.question().await;
+    let asked = ask(&desk, prepared("d", ""));
+    let request = ann.request().await;
     let wanted = Some(Remember { scope: Scope::ExactCall, until: Until::Session });
-    let answered = ann.answer_with(&question, "d", Decision::Approve, wanted).unwrap();
+    let answered = ann.answer_with(&request, "d", Decision::Approve, wanted).unwrap();
     let id = answered.grant.unwrap();
     let verdict = asked.await.unwrap();
-    let claim = inquiry("another digest", "").claim;
+    let claim = prepared("another digest", "").claim;
     assert_eq!(desk.remembered(&claim), None, "nobody has recorded it yet");
     let Verdict::Approved { kept, .. } = verdict else { panic!("{verdict:?}") };
     for kept in kept {
@@ -34,11 +34,11 @@ async fn a_decision_counts_although_it_is_not_remembered() {
     let desk = Arc::new(Approvals::default());
     let mut ann = attach(&desk, 1, register("ann"));
     for (decision, until) in [(Decision::Approve, Until::Ms(1000)), (deny(), Until::Session)] {
-        let asked = ask(&desk, inquiry("d", ""));
-        let question = ann.question().await;
+        let asked = ask(&desk, prepared("d", ""));
+        let request = ann.request().await;
         let approves = decision == Decision::Approve;
         let wanted = Some(Remember { scope: Scope::ExactCall, until });
-        let error = ann.answer_with(&question, "d", decision, wanted).unwrap_err();
+        let error = ann.answer_with(&request, "d", decision, wanted).unwrap_err();
         assert_eq!(error.code, ErrorCode::Denied);
         assert!(
             error.message.starts_with("the decision counts, but is not remembered: "),

@@ -4,10 +4,12 @@
 use super::{CallAudit, CheckpointDecision, SentRequest};
 use crate::telemetry::audit::{RecordError, granted};
 use palisade_audit::{
-    Answer, CleanText, Decision, DecisionMaker, Digest, GrantAct, Hash, Judgement, Question,
-    Record, RequestContent, RequestKey, Review,
+    Answer, CleanText, Decision, DecisionMaker, Digest, GrantAct, Hash, Judgement, Record,
+    RequestContent, RequestKey, RequestRecord, Review,
 };
-use palisade_protocol::{ApprovalOutcome, CallResult, Checkpoint, DecidedBy, Grant, Target};
+use palisade_protocol::{
+    ApprovalOutcome, ApprovalRequest, CallResult, Checkpoint, DecidedBy, Grant, Target,
+};
 use std::time::Duration;
 
 impl CallAudit {
@@ -23,16 +25,16 @@ impl CallAudit {
     }
 
     /// Writes an approval request into the log; only then it is sent.
-    pub(crate) async fn question(
+    pub(crate) async fn request(
         &self,
-        asked: &palisade_protocol::Question,
+        asked: &ApprovalRequest,
         key: RequestKey,
         time: Duration,
         handlers: &[String],
     ) -> Result<SentRequest, RecordError> {
-        let record = question_record(self.call.session.clone(), (asked, key), time, handlers);
+        let record = request_record(self.call.session.clone(), (asked, key), time, handlers);
         self.audit.record(self.charged(), record).await.map(drop)?;
-        Ok(SentRequest { question: asked.question.clone(), digest: asked.digest.clone() })
+        Ok(SentRequest { request: asked.id.clone(), digest: asked.digest.clone() })
     }
 
     /// Writes into the log that an approval is to be remembered; only then it is.
@@ -59,7 +61,7 @@ impl CallAudit {
             }
         };
         Some(Answer {
-            question: None,
+            request: None,
             call_id: self.call.call_id.clone(),
             session: self.call.session.clone(),
             review: Review::Input,
@@ -88,7 +90,7 @@ pub(in crate::telemetry::audit) fn answer_record(
         ApprovalOutcome::Withheld => Decision::Withhold,
     };
     Record::Answer(Answer {
-        question: asked.map(|put| put.question.to_string()),
+        request: asked.map(|put| put.request.to_string()),
         call_id,
         session,
         review: review_word(review),
@@ -116,9 +118,9 @@ fn decision_maker(by: &DecidedBy) -> DecisionMaker {
 }
 
 /// Makes the record of an approval request.
-pub(in crate::telemetry::audit) fn question_record(
+pub(in crate::telemetry::audit) fn request_record(
     session: String,
-    (asked, key): (&palisade_protocol::Question, RequestKey),
+    (asked, key): (&ApprovalRequest, RequestKey),
     time: Duration,
     handlers: &[String],
 ) -> Record {
@@ -133,8 +135,8 @@ pub(in crate::telemetry::audit) fn question_record(
         bytes: output.len() as u64,
         sha256: Hash::of(output.as_bytes()),
     };
-    Record::Question(Question {
-        question: asked.question.to_string(),
+    Record::ApprovalRequest(RequestRecord {
+        request: asked.id.to_string(),
         call_id: asked.call_id.to_string(),
         session,
         review: review_word(asked.review),

@@ -1,7 +1,7 @@
 //! The approval request, what an approver sees of it, and events about calls and decisions.
 
 use crate::{
-    ApprovalOutcome, CallId, DecidedBy, Finding, JsonText, QuestionId, RawPath, Review, SessionId,
+    ApprovalId, ApprovalOutcome, CallId, DecidedBy, Finding, JsonText, RawPath, Review, SessionId,
     ToolName, WireError, object,
 };
 use bincode::{Decode, Encode};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 /// or whether its output may be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct ApprovalRequest {
     /// The id to answer the request with.
-    pub question: QuestionId,
+    pub id: ApprovalId,
     /// SHA-256 in hex over everything that would run; the answer must repeat it.
     pub digest: String,
     /// The part of the call under review: input, effects or output.
@@ -160,9 +160,9 @@ pub struct ReverseThinking {
 /// The event that an approval request needs no answer any more.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct QuestionOver {
+pub struct ApprovalClosed {
     /// The id of the approval request.
-    pub question: QuestionId,
+    pub request: ApprovalId,
     /// The decision. A request that expired or was withdrawn is denied.
     pub outcome: ApprovalOutcome,
     /// The one who decided.
@@ -172,9 +172,9 @@ pub struct QuestionOver {
 /// The event that an approver has approved an approval request, and that others still must.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct QuestionApproved {
+pub struct ApprovalGiven {
     /// The id of the approval request.
-    pub question: QuestionId,
+    pub request: ApprovalId,
     /// The approver.
     pub by: DecidedBy,
     /// The number of approvals that are still needed.

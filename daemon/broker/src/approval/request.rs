@@ -4,7 +4,7 @@
 use super::{
     coverage::{CommandLosses, ReviewedPart},
     grants::ApprovalKey,
-    inquiry::{ApprovalRequest, Stakes},
+    prepared::{PreparedRequest, Stakes},
 };
 use crate::{
     base::{attachment::Attachment, error::CallError, identity::SessionIdentity, task::Task},
@@ -15,7 +15,8 @@ use crate::{
 };
 use palisade_policy::{ADJUSTED, Commands, Facts, Handlers, LOSSES, MUTATING_TOOL, is_asked};
 use palisade_protocol::{
-    Asker, Call, CallId, Finding, Guard, NameError, Question, QuestionId, RawPath, Review, ToolName,
+    ApprovalId, ApprovalRequest, Asker, Call, CallId, Finding, Guard, NameError, RawPath, Review,
+    ToolName,
 };
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub(crate) struct Subject<'a> {
 }
 
 /// A temporary id: the desk gives each approval request its own.
-pub(crate) fn placeholder() -> Result<QuestionId, CallError> {
+pub(crate) fn placeholder() -> Result<ApprovalId, CallError> {
     "new".parse().map_err(|error: NameError| CallError::Cell(error.to_string()))
 }
 
@@ -73,14 +74,14 @@ impl Subject<'_> {
     }
 
     /// Makes the approval request.
-    pub(crate) fn inquiry(self, placeholder: QuestionId) -> ApprovalRequest {
+    pub(crate) fn prepare(self, placeholder: ApprovalId) -> PreparedRequest {
         let (claim, stakes) = (self.claim(), self.stakes());
         let limits = self.session.profile.handlers().clone();
         let most = self.session.profile.max_timeout_ms();
         let patience =
             self.call.options.timeout_ms.map(|asked| Duration::from_millis(asked.min(most)));
-        let question = Question {
-            question: placeholder,
+        let request = ApprovalRequest {
+            id: placeholder,
             digest: self.digest(),
             review: self.review,
             asker: asker(self.session),
@@ -101,7 +102,7 @@ impl Subject<'_> {
             output: self.output,
             expires_in_ms: 0,
         };
-        ApprovalRequest { question, claim, limits, patience, stakes }
+        PreparedRequest { request, claim, limits, patience, stakes }
     }
 
     /// Returns whether something may be lost if the request is approved. What is not known to be harmless

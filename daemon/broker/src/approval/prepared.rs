@@ -2,14 +2,14 @@
 
 use super::grants::ApprovalKey;
 use palisade_policy::Handlers;
-use palisade_protocol::Question;
+use palisade_protocol::ApprovalRequest;
 use std::time::Duration;
 
 /// An approval request before it is sent.
 #[derive(Debug)]
-pub(crate) struct ApprovalRequest {
+pub(crate) struct PreparedRequest {
     /// The request itself. Its id and time are filled in when it is sent.
-    pub(crate) question: Question,
+    pub(crate) request: ApprovalRequest,
     pub(crate) claim: ApprovalKey,
     pub(crate) limits: Handlers,
     /// The time that the caller is willing to wait, if it said so.
@@ -26,7 +26,7 @@ pub(crate) enum Stakes {
     NoLoss,
 }
 
-impl ApprovalRequest {
+impl PreparedRequest {
     /// The time for an answer: the profile's deadline, or less if the caller says so.
     pub(crate) fn time(&self) -> Duration {
         let most = Duration::from_millis(self.limits.deadline_ms());
