@@ -31,15 +31,18 @@ fn beside(desk: &Desk, line: &str) -> Call<Bash> {
     desk.sandbox.session.bash(line).cwd(desk.world.workspace())
 }
 
-/// Waits until so many calls run and so many wait for their turn.
+/// Waits until so many calls run and so many wait for their turn. Fails when one has ended.
 async fn until(desk: &Desk, running: usize, waiting: usize) {
+    let mut most = 0;
     loop {
         let calls = desk.operator.overview().await.unwrap().calls;
         let at = |stage| calls.iter().filter(|call| call.stage == stage).count();
         if (at(CallStage::Execute), at(CallStage::Queue)) == (running, waiting) {
             return;
         }
-        tokio::task::yield_now().await;
+        assert!(calls.len() >= most, "a call has ended: {calls:?}");
+        most = calls.len();
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -93,11 +93,19 @@ impl Session {
     }
 
     /// Turns the failure of a transaction into an error: if the session has ended, that is the
-    /// reason.
+    /// reason. Only a step that failed says that this host can not have transactions; a runner that
+    /// was late or was killed says nothing about the next one.
     fn transaction_error(&self, error: &RunnerError) -> CallError {
-        match self.check() {
-            Err(over) => over,
-            Ok(()) => CallError::Transaction(error.to_string()),
+        match (self.check(), error) {
+            (Err(over), _) => over,
+            (Ok(()), RunnerError::Step { .. }) => CallError::Transaction(error.to_string()),
+            (
+                Ok(()),
+                RunnerError::Launcher(_)
+                | RunnerError::Channel(_)
+                | RunnerError::Io(_)
+                | RunnerError::Silent,
+            ) => CallError::Cell(format!("no transaction was ready: {error}; nothing was run")),
         }
     }
 
