@@ -73,7 +73,7 @@ fn without_a_handler_nothing_that_a_program_destroyed_is_gone() {
             assert!(!told.committed, "{line}");
             let path = desk.path(lost);
             assert!(told.effects.iter().any(|one| one.path.as_path() == path), "{line}: {told:?}");
-            assert!(error.message.contains("so its changes were discarded"), "{error:?}");
+            assert!(error.message.contains("so nothing was committed"), "{error:?}");
             assert!(error.message.contains(lost), "{error:?}");
             let checkpoint = result.checkpoint.unwrap();
             assert!(checkpoint.is_unanswered(), "{line}: {checkpoint:?}");

@@ -58,10 +58,8 @@ pub(super) fn refused(
     outcome: Outcome,
 ) -> Outcome {
     let described = describe::describe_effects(&changes.asked(), workspace);
-    let message = format!(
-        "this command {described}; {}, so its changes were discarded",
-        refusal.error.message
-    );
+    let message =
+        format!("this command {described}; {}, so nothing was committed", refusal.error.message);
     let error = WireError { message, ..refusal.error.clone() };
     denied(changes, Refusal { error, ..refusal }, outcome)
 }

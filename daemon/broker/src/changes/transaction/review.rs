@@ -153,7 +153,7 @@ impl UnsettledCall {
                     (Some(name), _) => format!("denied by {name} ({reason})"),
                 };
                 let message = format!(
-                    "this command {}; {said}, so its changes were discarded. {}",
+                    "this command {}; {said}, so nothing was committed. {}",
                     describe::describe_effects(&changes.asked(), &self.context.session.workspace.0),
                     describe::reasons(&changes.facts.findings)
                 );
