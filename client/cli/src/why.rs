@@ -11,7 +11,7 @@ use crate::{
     profile::{self, Directories, Enforcement, Trace},
 };
 use clap::Args;
-use palisade_audit::{CallResult, LayerDenial, Record};
+use palisade_audit::{Answer, CallResult, DecisionMaker, LayerDenial, Record};
 use serde_json::{Value, json};
 use std::mem;
 
@@ -20,7 +20,8 @@ use std::mem;
 #[command(after_help = "\
 Reads your own audit log, and asks the running daemon: it sends you the records of your own calls,
 and an operator those of all calls. Only refusals by Palisade that were recorded are shown; a
-program's own errors are in its output.
+program's own errors are in its output. If approvers answered a request about the call, their
+answers are shown too, with everyone who approved.
 
 Of your own log, the archives in `archive` are read too, and those in the directories that
 --archives names. A daemon does not read its archives: for a call in one, its operator runs this
@@ -74,6 +75,7 @@ impl Why {
             print::json(&json!({
                 "call_id": call_id, "found": found.result.is_some(), "message": message,
                 "denials": denials, "observed": observed, "job": found.job,
+                "answers": found.answers,
             }))?;
         } else if found.called {
             print::bytes(text(&call_id, &found, paint::stdout()).as_bytes())?;
@@ -166,6 +168,8 @@ struct CallRecords {
     failed: bool,
     denials: Vec<LayerDenial>,
     observed: Vec<LayerDenial>,
+    /// The answers that approvers had a part in.
+    answers: Vec<Answer>,
 }
 
 impl CallRecords {
@@ -182,13 +186,18 @@ impl CallRecords {
                 self.failed |= end.exit_code != Some(0);
                 (end.denials, end.observed)
             }
+            Record::Answer(answer) => {
+                if is_of_approvers(&answer) {
+                    self.answers.push(answer);
+                }
+                return;
+            }
             Record::Connection(connection) => (connection.denial.into_iter().collect(), Vec::new()),
             Record::Start(_)
             | Record::SessionOpen(_)
             | Record::SessionClose(_)
             | Record::Call(_)
             | Record::ApprovalRequest(_)
-            | Record::Answer(_)
             | Record::Repair(_)
             | Record::Rotate(_)
             | Record::Effects(_)
@@ -209,8 +218,29 @@ impl CallRecords {
     }
 }
 
+/// Returns `true` if an approver answered now, or gave the approval that is remembered.
+fn is_of_approvers(answer: &Answer) -> bool {
+    match answer.by {
+        DecisionMaker::Person(_) | DecisionMaker::Program(_) | DecisionMaker::Remembered(_) => true,
+        DecisionMaker::Rule(_) | DecisionMaker::Default => !answer.approvals.is_empty(),
+    }
+}
+
 /// Returns the text for a call, from its records.
 fn text(call_id: &str, found: &CallRecords, paint: Paint) -> String {
+    refusals(call_id, found, paint) + &found.answers.iter().map(answered).collect::<String>()
+}
+
+/// Returns the line for an answer of approvers.
+fn answered(answer: &Answer) -> String {
+    let to = answer.request.as_ref().map(|id| format!(" to {id}")).unwrap_or_default();
+    let reason = answer.reason.as_str();
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let (decision, by) = (answer.decision, answer.deciders());
+    format!("{}\n", harmless(&format!("answer{to}: {decision} by {by}{reason}")))
+}
+
+fn refusals(call_id: &str, found: &CallRecords, paint: Paint) -> String {
     if found.denials.is_empty() && found.observed.is_empty() {
         let told = match found.result.as_ref().map(|result| (&result.message, result.success)) {
             None => "the call has no result: it is running, or its daemon ended".to_owned(),
@@ -266,7 +296,7 @@ fn refusal(word: &str, denial: &LayerDenial, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_audit::{CleanText, Hash, JobEnd};
+    use palisade_audit::{CleanText, Decision, Hash, JobEnd, Review};
 
     fn found(denials: Vec<LayerDenial>, observed: Vec<LayerDenial>) -> CallRecords {
         let result = CallResult {
@@ -303,6 +333,40 @@ mod tests {
         let mut found = CallRecords::default();
         [Record::Result(result), Record::JobEnd(end)].into_iter().for_each(|one| found.take(one));
         found
+    }
+
+    #[test]
+    fn the_answers_of_approvers_are_told_with_everyone_who_approved() {
+        let person = |name: &str| DecisionMaker::Person(CleanText::new(name));
+        let answer = |by: DecisionMaker, approvals: &[DecisionMaker]| Answer {
+            request: Some("q-1".to_owned()),
+            call_id: "c".to_owned(),
+            session: "s".to_owned(),
+            review: Review::Input,
+            decision: Decision::Deny,
+            by,
+            approvals: approvals.to_vec(),
+            reason: CleanText::new("no"),
+            digest: None,
+            remember: None,
+        };
+        let both = [person("ann"), person("bob")];
+        let expected =
+            "answer to q-1: deny by person eve, approved by person ann and person bob: no\n";
+        for (answer, expected) in [
+            (answer(person("eve"), &both), expected),
+            (answer(person("eve"), &[]), "answer to q-1: deny by person eve: no\n"),
+            (
+                answer(DecisionMaker::Default, &both[..1]),
+                "answer to q-1: deny by default, approved by person ann: no\n",
+            ),
+            (answer(DecisionMaker::Default, &[]), ""),
+        ] {
+            let mut found = found(Vec::new(), Vec::new());
+            let before = text("c", &found, Paint::Plain);
+            found.take(Record::Answer(answer));
+            assert_eq!(text("c", &found, Paint::Plain), format!("{before}{expected}"));
+        }
     }
 
     #[test]

@@ -170,12 +170,29 @@ pub struct Answer {
     pub decision: Decision,
     /// The maker of the decision.
     pub by: DecisionMaker,
+    /// Everyone who approved the request, in the order of their answers, also if it was then denied.
+    /// Empty if nobody did, or only the maker of the decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<DecisionMaker>,
     /// The reason, in their own words.
     pub reason: CleanText,
     /// Digest of what was shown; `None` if nothing was.
     pub digest: Option<Hash>,
     /// The time and the calls for which the decision is to be remembered.
     pub remember: Option<CleanText>,
+}
+
+impl Answer {
+    /// Names the maker of the decision, and everyone who approved: `person ann, approved by person ann
+    /// and program x`.
+    #[must_use]
+    pub fn deciders(&self) -> String {
+        let approvals: Vec<String> = self.approvals.iter().map(ToString::to_string).collect();
+        match approvals.as_slice() {
+            [] => self.by.to_string(),
+            some => format!("{}, approved by {}", self.by, some.join(" and ")),
+        }
+    }
 }
 
 /// A change of a remembered approval.

@@ -332,6 +332,7 @@ pub(crate) mod tests {
                     session: "s".into(),
                     review: Review::Input,
                     decision: Decision::ApproveModified,
+                    approvals: vec![by.clone(), DecisionMaker::Default],
                     by,
                     remember: digest.map(|_| reason.clone()),
                     reason,

@@ -500,6 +500,7 @@ fn grants_are_listed_and_revoked_and_all_of_it_is_in_the_log() {
         assert!(request["shown"]["diff"].as_str().unwrap().contains("-old"), "{mode:?}");
         assert!(request["shown"]["lines"].as_str().unwrap().starts_with("delete "), "{mode:?}");
         assert_eq!(answer["by"]["who"], "program", "{mode:?}");
+        assert_eq!(answer.get("approvals"), None, "{mode:?}: the only one is named once");
         assert_eq!((&grant["grant"], &grant["act"]), (&json!(id), &json!("made")), "{mode:?}");
         let records = show(&second);
         assert_eq!(kinds(&records), ["call", "answer", "effects", "result"], "{mode:?}");

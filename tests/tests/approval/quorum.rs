@@ -7,6 +7,7 @@ use palisade_tests::{
     Mode,
     rooms::{awaited, until},
 };
+use serde_json::{Value, json};
 use std::{fs, thread};
 
 /// The settings of the page's example.
@@ -176,6 +177,92 @@ fn without_the_second_approval_the_denial_tells_of_the_first() {
         let told = denied.error.unwrap().message;
         let approvals = "it had 1 of the 2 required approvals (handler:program:";
         assert!(told.contains(approvals), "{mode:?}: {told}");
+        assert!(office.path().exists(), "{mode:?}");
+    }
+}
+
+/// What `palisade` prints about the audit log of an office.
+fn told(office: &Office, words: &[&str]) -> String {
+    let mut command = office.world.command("palisade");
+    command.args(words).arg("--dir").arg(office.world.state().join("audit"));
+    let output = office.world.mode.act(|| command.output().unwrap());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn everyone_who_approved_is_in_the_audit_log() {
+    for mode in Mode::all() {
+        let office = Office::new(mode, &format!("quorum = 2\n{WAITING}"));
+        let screen = person(&office);
+        let program = ["--exec", "/bin/sh", "--", "-c", "echo '{\"decision\": \"approve\"}'"];
+        // The program approves, and then the person answers.
+        let second = |respond: &dyn Fn()| {
+            screen.clear();
+            office.attended(&program, || {
+                thread::scope(|scope| {
+                    let asked = scope.spawn(|| office.delete());
+                    half_approved(&office);
+                    screen.shows(PROMPT);
+                    respond();
+                    asked.join().unwrap()
+                })
+            })
+        };
+        let answer = |result: &CallResult| -> Value {
+            let call = result.call_id.as_str();
+            let shown = told(&office, &["audit", "show", call, "--json"]);
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            let records = shown["records"].as_array().unwrap();
+            let answers = records.iter().filter(|record| record["kind"] == "answer");
+            let answers: Vec<Value> = answers.cloned().collect();
+            let [answer] = &answers[..] else { panic!("{mode:?}: {shown}") };
+            let why = told(&office, &["why", call, "--json"]);
+            let why: Value = serde_json::from_str(&why).unwrap();
+            assert_eq!(why["answers"][0]["approvals"], answer["approvals"], "{mode:?}: {why}");
+            answer.clone()
+        };
+        let done = second(&|| screen.keys(&["y"]));
+        assert!(done.success, "{mode:?}: {:?}", done.error);
+        let approved = answer(&done);
+        let approvals = approved["approvals"].as_array().unwrap();
+        let who: Vec<&Value> = approvals.iter().map(|by| &by["who"]).collect();
+        assert_eq!(who, ["program", "person"], "{mode:?}: {approved}");
+        let name = |at: usize| approvals[at]["name"].as_str().unwrap();
+        let (judge, person) = (format!("program {}", name(0)), format!("person {}", name(1)));
+        assert_eq!(by(&done), format!("handler:program:{}", name(0)), "{mode:?}");
+        let both = format!("by {judge}, approved by {judge} and {person}");
+        let call = done.call_id.as_str();
+        let request = approved["request"].as_str().unwrap();
+        let why = told(&office, &["why", call]);
+        assert!(why.contains(&format!("answer to {request}: approve {both}")), "{mode:?}: {why}");
+        let session = approved["session"].as_str().unwrap();
+        for words in [
+            &["audit", "show", call][..],
+            &["audit", "tail"],
+            &["audit", "export", "--format", "md", "--session", session],
+        ] {
+            let shown = told(&office, words).replace(['*', '`'], "");
+            assert!(shown.contains(&format!("approve {both}")), "{mode:?}: {words:?}: {shown}");
+        }
+        let events = told(&office, &["audit", "export", "--format", "ocsf"]);
+        let mut events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let is_answer = |event: &Value| event["unmapped"]["kind"] == "answer";
+        let event = events.find(is_answer).expect("the answer as an event");
+        assert_eq!(event["unmapped"]["approvals"], approved["approvals"], "{mode:?}");
+
+        office.file();
+        let denied = second(&|| {
+            screen.keys(&["n"]);
+            screen.shows("reason for the denial (Enter sends):");
+            screen.keys(&["Enter"]);
+        });
+        assert_eq!(code(&denied), Some(ErrorCode::Denied), "{mode:?}: {denied:?}");
+        let record = answer(&denied);
+        assert_eq!(record["by"], approvals[1], "{mode:?}: {record}");
+        assert_eq!(record["approvals"], json!([approvals[0]]), "{mode:?}: {record}");
+        let why = told(&office, &["why", denied.call_id.as_str()]);
+        let line = format!("deny by {person}, approved by {judge}: ");
+        assert!(why.contains(&line), "{mode:?}: {why}");
         assert!(office.path().exists(), "{mode:?}");
     }
 }

@@ -53,6 +53,7 @@ fn log() -> (BTreeSet<String>, BTreeSet<String>) {
         review: Review::Input,
         decision: Decision::Deny,
         by: DecisionMaker::Default,
+        approvals: Vec::new(),
         remember: None,
         reason: "no".into(),
         digest: None,

@@ -37,7 +37,13 @@ fn details(record: &Record) -> (Option<Style>, String) {
         }
         Record::Answer(answer) => (
             Some(Style::Hint),
-            format!("{} {} by {}: {}", answer.call_id, answer.decision, answer.by, answer.reason),
+            format!(
+                "{} {} by {}: {}",
+                answer.call_id,
+                answer.decision,
+                answer.deciders(),
+                answer.reason
+            ),
         ),
         Record::Call(call) => (None, of_call(call)),
         Record::Effects(effects) => {

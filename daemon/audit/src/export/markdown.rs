@@ -210,7 +210,7 @@ fn answered(answer: &Answer) -> String {
     let reason = answer.reason.as_str();
     let reason = if reason.is_empty() { String::new() } else { format!(": {}", span(reason)) };
     let to = answer.request.as_ref().map(|id| format!(" to {}", span(id))).unwrap_or_default();
-    let by = span(&answer.by.to_string());
+    let by = span(&answer.deciders());
     format!("- answer{to}: **{}** by {by}{reason}\n\n", answer.decision)
 }
 

@@ -81,6 +81,7 @@ fn history() -> Vec<Entry> {
             review: Review::Input,
             decision: Decision::Deny,
             by: DecisionMaker::Default,
+            approvals: Vec::new(),
             reason: "no handler".into(),
             digest: None,
             remember: None,

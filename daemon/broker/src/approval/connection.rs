@@ -13,7 +13,10 @@ use super::{
 use crate::{
     base::identity::{SessionIdentity, WorkingDirectory},
     cells::seen::part,
-    telemetry::{DecidedCall, audit::docket::CheckpointDecision},
+    telemetry::{
+        DecidedCall,
+        audit::docket::{CheckpointDecision, SentRequest},
+    },
 };
 use palisade_egress_protocol::host::Target;
 use palisade_policy::Facts;
@@ -96,17 +99,19 @@ async fn decide(
             asked: None,
         };
         audit.connection_answered(session, &call_id, answering).await?;
-        review.tell(approvals, &prepared.request, &checkpoint, "");
+        review.tell(approvals, &prepared.request, &checkpoint, None);
         return Ok(ConnectionDecision::Approved { by, grant });
     }
     let approvers = approvals.desk.announce(&mut prepared)?;
     let time = prepared.time();
     let key = ComparedRequest::of(&prepared.claim).recorded();
     let asked = (&prepared.request, key);
-    let sent = audit.connection_asked(session, asked, time, &approvers).await?;
+    let mut sent = audit.connection_asked(session, asked, time, &approvers).await?;
     let request = prepared.request.clone();
     let asked_under = approvals.live.profile_digest(session.profile.name());
-    let verdict = match approvals.desk.ask(prepared).await {
+    let decided = approvals.desk.ask(prepared).await;
+    sent.approvals = decided.approvals;
+    let verdict = match decided.verdict {
         denied @ Verdict::Denied { .. } => denied,
         _ if approvals.live.profile_digest(session.profile.name()) != asked_under => {
             Verdict::default("the profile changed in the meantime", "try again")
@@ -144,7 +149,7 @@ async fn decide(
             approvals.desk.keep(kept);
         }
     }
-    review.tell(approvals, &request, &checkpoint, &sent.digest);
+    review.tell(approvals, &request, &checkpoint, Some(&sent));
     Ok(decision)
 }
 
@@ -228,7 +233,7 @@ impl ConnectionReview<'_> {
         approvals: &ApprovalService,
         request: &ApprovalRequest,
         checkpoint: &Checkpoint,
-        digest: &str,
+        asked: Option<&SentRequest>,
     ) {
         let decided = DecidedCall {
             call_id: &request.call_id,
@@ -236,7 +241,7 @@ impl ConnectionReview<'_> {
             arguments: &request.arguments,
             review: Review::Input,
             checkpoint,
-            digest,
+            asked,
         };
         approvals.telemetry.decided(self.session, &decided);
     }

@@ -9,7 +9,7 @@ use super::{
     open::{ApprovalsState, ApproverClass, ConnectedApprover, OpenRequest},
     poll::{Answerer, Poll},
     prepared::PreparedRequest,
-    verdict::Verdict,
+    verdict::{DecidedRequest, Verdict},
 };
 use crate::{
     base::{outbox::Outbox, peer::ConnectionNumber},
@@ -238,8 +238,8 @@ impl Approvals {
         Ok(asked.map(|attached| attached.register.name.clone()).collect())
     }
 
-    /// Sends an announced approval request and waits for its verdict.
-    pub(crate) async fn ask(&self, prepared: PreparedRequest) -> Verdict {
+    /// Sends an announced approval request and waits until it is decided.
+    pub(crate) async fn ask(&self, prepared: PreparedRequest) -> DecidedRequest {
         self.ask_telling(prepared, |_, _| {}).await
     }
 
@@ -249,23 +249,23 @@ impl Approvals {
         &self,
         prepared: PreparedRequest,
         mut tell: impl FnMut(Duration, u64),
-    ) -> Verdict {
+    ) -> DecidedRequest {
         let (id, mut outcome) = match self.put(prepared) {
             Ok(waiting) => waiting,
-            Err(verdict) => return verdict,
+            Err(verdict) => return verdict.into(),
         };
         let _leaving = WaitGuard { desk: self, id: id.clone() };
         let mut told = None;
         loop {
-            if let Some(verdict) = outcome.borrow().clone() {
-                return verdict;
+            if let Some(decided) = outcome.borrow().clone() {
+                return decided;
             }
             let wakes = {
                 let state = self.state();
                 state.wake(&id).zip(state.denied_at(&id)).zip(state.approvals(&id))
             };
             let Some(((wake, denied_at), approvals)) = wakes else {
-                return Verdict::default("the approval request was lost", "");
+                return Verdict::default("the approval request was lost", "").into();
             };
             let left = denied_at.saturating_duration_since(Instant::now());
             let news = (denied_at, approvals);
@@ -274,7 +274,7 @@ impl Approvals {
             }
             tokio::select! {
                 changed = outcome.changed() => if changed.is_err() {
-                    return Verdict::default("the approval request was lost", "");
+                    return Verdict::default("the approval request was lost", "").into();
                 },
                 () = sleep_until(wake) => self.state().check_deadlines(&id, Instant::now()),
             }
@@ -284,7 +284,7 @@ impl Approvals {
     fn put(
         &self,
         prepared: PreparedRequest,
-    ) -> Result<(ApprovalId, watch::Receiver<Option<Verdict>>), Verdict> {
+    ) -> Result<(ApprovalId, watch::Receiver<Option<DecidedRequest>>), Verdict> {
         let mut state = self.state();
         if let Some(open) = state.same(&prepared) {
             return Ok((open.request.id.clone(), open.outcome.subscribe()));

@@ -87,26 +87,27 @@ pub(crate) async fn ask(
     let mut prepared = subject.prepare(request::placeholder()?);
     // The timeout of the program does not limit the time for an answer.
     prepared.patience = None;
-    let put = approvals
+    let mut put = approvals
         .put(docket, &mut prepared)
         .await
         .map_err(|error| Box::new(Outcome::from(error)))?;
     let asked_under = approvals.live.profile_digest(session.profile.name());
-    let verdict = tokio::select! {
+    let decided = tokio::select! {
         biased;
-        verdict = approvals.ask(context, prepared) => verdict,
+        decided = approvals.ask(context, prepared) => decided,
         () = context.cancel.cancelled() => return Err(CallError::Cancelled.into()),
     };
     session.check()?;
-    let verdict = match verdict {
-        Verdict::Denied { .. } => verdict,
+    put.approvals = decided.approvals;
+    let verdict = match decided.verdict {
+        verdict @ Verdict::Denied { .. } => verdict,
         _ if approvals.live.profile_digest(session.profile.name()) != asked_under => {
             Verdict::default("the profile changed in the meantime", "make the call again")
         }
         Verdict::Modified { .. } | Verdict::Replaced { .. } => {
             Verdict::default("the answer did not fit the kind of review", "")
         }
-        Verdict::Approved { .. } | Verdict::Part { .. } => verdict,
+        verdict @ (Verdict::Approved { .. } | Verdict::Part { .. }) => verdict,
     };
     let (checkpoint, decided, kept) = match verdict {
         Verdict::Approved { by, kept } => {
@@ -153,7 +154,7 @@ async fn record(
         arguments: &asking.call.arguments,
         review,
         checkpoint,
-        digest: put.map_or("", |put| put.digest.as_str()),
+        asked: put,
     };
     approvals.telemetry.decided(&asking.context.session, &told);
     Ok(())

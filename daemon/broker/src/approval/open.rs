@@ -6,7 +6,7 @@ use super::{
     grants::{ApprovalKey, RememberedApprovals},
     poll::{Answerer, AskedApprover, Poll, PollState},
     prepared::{PreparedRequest, Stakes},
-    verdict::Verdict,
+    verdict::{DecidedRequest, Verdict},
 };
 use crate::base::{outbox::Outbox, peer::ConnectionNumber};
 use palisade_policy::Handlers;
@@ -66,7 +66,7 @@ pub(super) struct OpenRequest {
     pub(super) stakes: Stakes,
     pub(super) grace: Instant,
     pub(super) limit: Instant,
-    pub(super) outcome: watch::Sender<Option<Verdict>>,
+    pub(super) outcome: watch::Sender<Option<DecidedRequest>>,
 }
 
 impl ConnectedApprover {
@@ -287,6 +287,7 @@ impl ApprovalsState {
         if self.over.len() > OVER {
             self.over.pop_front();
         }
-        open.outcome.send_replace(Some(verdict));
+        let approvals = open.poll.approved().cloned().collect();
+        open.outcome.send_replace(Some(DecidedRequest { verdict, approvals }));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{coverage::ReviewedPart, request::Subject, service::ApprovalService};
 use crate::{
-    approval::verdict::Verdict,
+    approval::verdict::{DecidedRequest, Verdict},
     base::{outcome::Outcome, task::Task},
     cells::{context::Context, seen::TargetSnapshot},
     telemetry::{
@@ -58,7 +58,7 @@ impl ReviewedCall {
             part: ReviewedPart::Call,
         }
         .prepare(self.placeholder.clone());
-        let put = match approvals.put(docket, &mut prepared).await {
+        let mut put = match approvals.put(docket, &mut prepared).await {
             Ok(put) => put,
             Err(error) => {
                 self.drop_spool(&outcome).await;
@@ -67,7 +67,9 @@ impl ReviewedCall {
                 return withheld(outcome, Checkpoint { decision, by, reason }, error);
             }
         };
-        let verdict = approvals.ask(&self.context, prepared).await;
+        let DecidedRequest { verdict, approvals: given } =
+            approvals.ask(&self.context, prepared).await;
+        put.approvals = given;
         let (decision, by, reason) = match &verdict {
             Verdict::Approved { by, .. } => (ApprovalOutcome::Passed, by, ""),
             Verdict::Replaced { by, .. } => (ApprovalOutcome::Replaced, by, ""),
@@ -90,7 +92,7 @@ impl ReviewedCall {
             arguments: &self.call.arguments,
             review: Review::Output,
             checkpoint: &checkpoint,
-            digest: &put.digest,
+            asked,
         };
         approvals.telemetry.decided(session, &decided);
         match verdict {

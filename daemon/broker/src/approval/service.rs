@@ -2,7 +2,7 @@
 
 use super::{
     coverage::ComparedRequest, desk::Approvals, grants::RememberedApproval,
-    prepared::PreparedRequest, verdict::Verdict,
+    prepared::PreparedRequest, verdict::DecidedRequest,
 };
 use crate::{
     base::{live::SettingsInForce, outcome::Outcome},
@@ -36,20 +36,20 @@ impl ApprovalService {
         Ok(docket.request(&prepared.request, key, prepared.time(), &handlers).await?)
     }
 
-    /// Sends an announced approval request of a call, and waits for its verdict. Meanwhile the call is
+    /// Sends an announced approval request of a call, and waits until it is decided. Meanwhile the call is
     /// in the stage `checkpoint`, and its client is told how long it waits at most.
-    pub(crate) async fn ask(&self, context: &Context, prepared: PreparedRequest) -> Verdict {
+    pub(crate) async fn ask(&self, context: &Context, prepared: PreparedRequest) -> DecidedRequest {
         let _stage = self.telemetry.calls_in_progress.wait_for_approval(&context.call_id);
         let mut is_told = false;
-        let verdict = self.desk.ask_telling(prepared, |left, approvals| {
+        let decided = self.desk.ask_telling(prepared, |left, approvals| {
             is_told = true;
             context.tell_waiting(left, approvals);
         });
-        let verdict = verdict.await;
+        let decided = decided.await;
         if is_told {
             context.tell_decided();
         }
-        verdict
+        decided
     }
 
     /// Records approvals that are to be remembered; only then they are.

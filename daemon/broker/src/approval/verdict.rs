@@ -29,6 +29,20 @@ pub(crate) enum Verdict {
     Denied { by: DecidedBy, reason: String, guidance: String },
 }
 
+/// The final decision on an approval request, and everybody who approved it until then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DecidedRequest {
+    pub(crate) verdict: Verdict,
+    /// The approvers who approved, in the order of their answers; also those of a denied request.
+    pub(crate) approvals: Vec<DecidedBy>,
+}
+
+impl From<Verdict> for DecidedRequest {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, approvals: Vec::new() }
+    }
+}
+
 impl Verdict {
     /// The denial where no approver decided.
     pub(crate) fn default(reason: impl Into<String>, guidance: impl Into<String>) -> Self {

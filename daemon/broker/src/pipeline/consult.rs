@@ -86,20 +86,21 @@ pub(crate) async fn consult(
         gather::gather_for_approval(call.session(), call.task(), &gathered.seen, held.as_deref())
             .await?;
     let mut prepared = subject(&call, &gathered, &seen, &request).prepare(request::placeholder()?);
-    let put = services
+    let mut put = services
         .approvals
         .put(docket, &mut prepared)
         .await
         .map_err(|error| Box::new(error.into()))?;
     let asked_under = services.approvals.live.profile_digest(call.session().profile.name());
-    let verdict = tokio::select! {
+    let decided = tokio::select! {
         biased;
-        verdict = services.approvals.ask(call.context(), prepared) => verdict,
+        decided = services.approvals.ask(call.context(), prepared) => decided,
         () = call.cancelled() => return Err(CallError::Cancelled.into()),
     };
     call.session().check()?;
-    let verdict = match verdict {
-        Verdict::Denied { .. } => verdict,
+    put.approvals = decided.approvals;
+    let verdict = match decided.verdict {
+        verdict @ Verdict::Denied { .. } => verdict,
         _ if services.approvals.live.profile_digest(call.session().profile.name())
             != asked_under =>
         {
@@ -108,7 +109,7 @@ pub(crate) async fn consult(
         Verdict::Replaced { .. } | Verdict::Part { .. } => {
             Verdict::default("the answer did not fit the kind of review", "")
         }
-        Verdict::Approved { .. } | Verdict::Modified { .. } => verdict,
+        verdict @ (Verdict::Approved { .. } | Verdict::Modified { .. }) => verdict,
     };
     match verdict {
         Verdict::Approved { by, kept } => {
@@ -265,7 +266,7 @@ async fn record_decision(
         arguments: &call.call().arguments,
         review: Review::Input,
         checkpoint,
-        digest: put.map_or("", |put| put.digest.as_str()),
+        asked: put,
     };
     services.approvals.telemetry.decided(session, &decided);
     Ok(())

@@ -1,6 +1,6 @@
 //! Reports the events of a call to observers, journal, metrics and traces. Runs in the broker.
 
-use super::{StartedCall, Telemetry, progress::CallProgress};
+use super::{StartedCall, Telemetry, audit::docket::SentRequest, progress::CallProgress};
 use crate::base::identity::SessionIdentity;
 use palisade_protocol::{
     Approval, CallEnded, CallId, CallResult, CallStarted, Checkpoint, Denied, ErrorCode, Event,
@@ -21,8 +21,8 @@ pub(crate) struct DecidedCall<'a> {
     pub(crate) arguments: &'a JsonText,
     pub(crate) review: Review,
     pub(crate) checkpoint: &'a Checkpoint,
-    /// The digest of the approval request; empty if none was made.
-    pub(crate) digest: &'a str,
+    /// The approval request, if anybody was asked.
+    pub(crate) asked: Option<&'a SentRequest>,
 }
 
 /// Returns the arguments of a call, or none if they are too long for an event.
@@ -62,7 +62,7 @@ impl Telemetry {
                 decision: checkpoint.decision,
                 by: checkpoint.by.clone(),
                 reason: checkpoint.reason.clone(),
-                digest: decided.digest.to_owned(),
+                digest: decided.asked.map(|asked| asked.digest.clone()).unwrap_or_default(),
             })
         });
     }

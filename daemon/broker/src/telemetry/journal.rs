@@ -127,12 +127,14 @@ impl Journal {
         self.tell(|| {
             let DecidedCall { call_id, tool, .. } = decided;
             let Checkpoint { decision, by, .. } = decided.checkpoint;
-            JournalLine::new(DECIDED, NOTICE, &format!("{tool} was {decision} by {by}"))
+            let line = JournalLine::new(DECIDED, NOTICE, &format!("{tool} was {decision} by {by}"))
                 .of(session)
                 .field("PALISADE_CALL", call_id.as_str())
                 .field("PALISADE_TOOL", tool.as_str())
                 .field("PALISADE_DECISION", decision.as_str())
-                .field("PALISADE_BY", &by.to_string())
+                .field("PALISADE_BY", &by.to_string());
+            let approvals = decided.asked.map_or(&[][..], |asked| asked.approvals_of_several(by));
+            approvals.iter().fold(line, |line, by| line.field("PALISADE_APPROVAL", &by.to_string()))
         });
     }
 }

@@ -151,7 +151,7 @@ fn ask(desk: &Arc<Approvals>, prepared: PreparedRequest) -> JoinHandle<Verdict> 
     tokio::spawn(async move {
         let mut prepared = prepared;
         desk.announce(&mut prepared).unwrap();
-        desk.ask(prepared).await
+        desk.ask(prepared).await.verdict
     })
 }
 

@@ -20,7 +20,10 @@ use crate::{
 use palisade_audit::{
     Call, Claim, CleanJson, CleanText, Finding, Hash, Judgement, Record, Thinking, Ticket,
 };
-use palisade_protocol::{ApprovalId, CallResult, Checkpoint, ReverseThinking, Severity, ToolName};
+use palisade_protocol::{
+    ApprovalId, ApprovalRequest, CallResult, Checkpoint, DecidedBy, ReverseThinking, Severity,
+    ToolName,
+};
 use std::{sync::Arc, time::Instant};
 
 /// The most findings of a call that are recorded.
@@ -79,6 +82,23 @@ pub(crate) struct CheckpointDecision<'a> {
 pub(crate) struct SentRequest {
     pub(crate) request: ApprovalId,
     pub(crate) digest: String,
+    /// The approvers who approved it; none before it is decided.
+    pub(crate) approvals: Vec<DecidedBy>,
+}
+
+impl SentRequest {
+    pub(super) fn new(sent: &ApprovalRequest) -> Self {
+        let (request, digest) = (sent.id.clone(), sent.digest.clone());
+        Self { request, digest, approvals: Vec::new() }
+    }
+
+    /// Returns everyone who approved; nobody if only the one who decided did.
+    pub(crate) fn approvals_of_several(&self, decider: &DecidedBy) -> &[DecidedBy] {
+        match self.approvals.as_slice() {
+            [alone] if alone == decider => &[],
+            several => several,
+        }
+    }
 }
 
 /// Returns the digest of a call's arguments, the form in which they are logged, and the names of those

@@ -25,7 +25,7 @@ impl Audit {
     ) -> Result<SentRequest, RecordError> {
         let record = request_record(session.id.to_string(), (asked, key), time, approvers);
         self.record(charged(session), record).await.map(drop)?;
-        Ok(SentRequest { request: asked.id.clone(), digest: asked.digest.clone() })
+        Ok(SentRequest::new(asked))
     }
 
     /// Writes a decision about a connection into the log; only then it takes effect.

@@ -79,7 +79,9 @@ async fn a_waiting_call_is_told_of_the_first_approval() {
     ann.answer(&request, Decision::Approve).unwrap();
     assert_eq!(told.recv().await, Some((minute, 1)));
     bob.answer(&request, Decision::Approve).unwrap();
-    assert_eq!(asked.await.unwrap(), approved(approver("ann")));
+    let decided = asked.await.unwrap();
+    assert_eq!(decided.verdict, approved(approver("ann")));
+    assert_eq!(decided.approvals, [approver("ann"), approver("bob")]);
     assert_eq!(told.recv().await, None);
 }
 

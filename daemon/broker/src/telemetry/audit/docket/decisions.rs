@@ -34,7 +34,7 @@ impl CallAudit {
     ) -> Result<SentRequest, RecordError> {
         let record = request_record(self.call.session.clone(), (asked, key), time, handlers);
         self.audit.record(self.charged(), record).await.map(drop)?;
-        Ok(SentRequest { request: asked.id.clone(), digest: asked.digest.clone() })
+        Ok(SentRequest::new(asked))
     }
 
     /// Writes into the log that an approval is to be remembered; only then it is.
@@ -67,6 +67,7 @@ impl CallAudit {
             review: Review::Input,
             decision: Decision::Deny,
             by,
+            approvals: Vec::new(),
             reason: CleanText::new(reason),
             digest: None,
             remember: None,
@@ -89,6 +90,7 @@ pub(in crate::telemetry::audit) fn answer_record(
         ApprovalOutcome::Replaced => Decision::Replace,
         ApprovalOutcome::Withheld => Decision::Withhold,
     };
+    let approvals = asked.map_or(&[][..], |put| put.approvals_of_several(&checkpoint.by));
     Record::Answer(Answer {
         request: asked.map(|put| put.request.to_string()),
         call_id,
@@ -96,6 +98,7 @@ pub(in crate::telemetry::audit) fn answer_record(
         review: review_word(review),
         decision,
         by: decision_maker(&checkpoint.by),
+        approvals: approvals.iter().map(decision_maker).collect(),
         reason: CleanText::new(&checkpoint.reason),
         digest: asked.and_then(|put| put.digest.parse().ok()),
         remember: remember.map(CleanText::new),
@@ -181,6 +184,36 @@ mod tests {
             (DecidedBy::Default, DecisionMaker::Default),
         ] {
             assert_eq!(decision_maker(&by), recorded);
+        }
+    }
+
+    #[test]
+    fn everyone_who_approved_is_in_the_log_unless_that_is_the_one_who_decided() {
+        let approver = |name: &str| DecidedBy::Approver(format!("person:{name}"));
+        let person = |name: &str| DecisionMaker::Person(CleanText::new(name));
+        for (by, approvals, recorded) in [
+            (approver("ann"), vec![approver("ann")], Vec::new()),
+            (
+                approver("ann"),
+                vec![approver("ann"), approver("bob")],
+                vec![person("ann"), person("bob")],
+            ),
+            (DecidedBy::Default, vec![approver("ann")], vec![person("ann")]),
+            (DecidedBy::Default, Vec::new(), Vec::new()),
+        ] {
+            let (decision, reason) = (ApprovalOutcome::Approved, String::new());
+            let checkpoint = Checkpoint { decision, by, reason };
+            let (request, digest) = ("q-1".parse().unwrap(), "0".repeat(64));
+            let asked = SentRequest { request, digest, approvals };
+            let answering = CheckpointDecision {
+                review: palisade_protocol::Review::Input,
+                checkpoint: &checkpoint,
+                remember: None,
+                asked: Some(&asked),
+            };
+            let record = answer_record("c".to_owned(), "s".to_owned(), answering);
+            let Record::Answer(answer) = record else { panic!("{record:?}") };
+            assert_eq!(answer.approvals, recorded);
         }
     }
 }
