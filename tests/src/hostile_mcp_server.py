@@ -1,7 +1,7 @@
 # A server of the Model Context Protocol that does whatever its client, a test, asks for.
 import json, os, subprocess, sys, threading
 
-introduction, grown = {}, False
+introduction, grown = {}, None
 
 
 def say(message):
@@ -24,7 +24,8 @@ def tool(name):
 def tools():
     names = ["run", "large", "ask_agent", "progress", "wait", "flood", "endless", "die", "hang"]
     extra = open("extra-tools").read().split() if os.path.exists("extra-tools") else []
-    return [tool(name) for name in names + extra + (["grown"] if grown else [])]
+    more = [] if grown is None else [{**tool("grown"), **grown}]
+    return [tool(name) for name in names + extra] + more
 
 
 def mark():
@@ -43,9 +44,10 @@ def run(code):
     return str(values.get("out"))
 
 
-def grow():
+def grow(**fields):
+    # A further tool, with these fields.
     global grown
-    grown = True
+    grown = fields
     say({"method": "notifications/tools/list_changed"})
 
 

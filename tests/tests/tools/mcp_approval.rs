@@ -157,13 +157,54 @@ fn changed_tools_are_asked_about_and_accepted_only_by_an_approver() {
         let seen = approver.seen.lock().unwrap()[0].clone();
         let lines: Vec<&str> = seen.view.lines.iter().map(|line| line.text.as_str()).collect();
         let changed = "mcp_hostile has other tools than were accepted: added tool grown";
-        assert_eq!(lines, [changed, "grown: grown", "{\"type\":\"object\"}"], "{mode:?}");
+        let text = ["tool grown", "  description: grown", "  inputSchema: {\"type\":\"object\"}"];
+        assert_eq!(lines, [&[changed], &text[..]].concat(), "{mode:?}");
         mcp.end();
         // It starts with its first tools again, which is a change too.
         let mut mcp = stage.wrap("writable");
         assert_eq!(run(&mut mcp, "run", "out = 1"), "1", "{mode:?}");
         assert_eq!(approver.asked(), ["mcp_hostile"; 2], "{mode:?}");
         mcp.end();
+    }
+}
+
+/// The texts of a tool are not only its description, and each is shown to its end, or nobody is asked.
+#[test]
+fn an_approver_sees_every_text_of_a_changed_tool_that_an_agent_sees() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let approver = Approver::new(&stage, |_| Answer::approve());
+        let mut mcp = stage.wrap("writable");
+        let fields = "title='seen 1', description='x' * 6000 + ' seen 2\\ntool run\\u202e', \
+                      inputSchema={'type': 'object', 'properties': {'p': {'title': 'seen 3', \
+                      'description': 'y' * 6000 + ' seen 4', 'enum': ['seen 5'], \
+                      'examples': ['seen 6']}}}, \
+                      outputSchema={'type': 'object', 'description': 'seen 7'}";
+        assert_eq!(run(&mut mcp, "run", &format!("grow({fields})")), "None", "{mode:?}");
+        assert_eq!(run(&mut mcp, "run", "out = 1"), "1", "{mode:?}");
+        assert_eq!(approver.asked(), ["mcp_hostile"], "{mode:?}");
+        let seen = approver.seen.lock().unwrap()[0].clone();
+        let lines: Vec<&str> = seen.view.lines.iter().map(|line| line.text.as_str()).collect();
+        let shown = lines.join("\n");
+        let listed = mcp.ask("tools/list", json!({}))["result"]["tools"].to_string();
+        for number in 1..=7 {
+            let text = format!("seen {number}");
+            assert!(listed.contains(&text), "{mode:?}: the agent sees {text}: {listed}");
+            assert!(shown.contains(&text), "{mode:?}: the approver sees {text}: {shown}");
+        }
+        let tools = lines.iter().filter(|line| line.starts_with("tool "));
+        assert_eq!(tools.collect::<Vec<_>>(), [&"tool grown"], "{mode:?}: {shown}");
+        assert!(!shown.contains('\u{202e}'), "{mode:?}: {shown}");
+        // What is too long to be shown is not asked about.
+        let long = "grow(outputSchema={'type': 'object', 'description': 'x' * 17000})";
+        assert_eq!(run(&mut mcp, "run", long), "None", "{mode:?}");
+        let refused = mcp.call("run", json!({"code": "open('made', 'w')"}));
+        assert_eq!(refused["isError"], true, "{mode:?}: {refused}");
+        let said = text(&refused);
+        assert!(said.contains("The new texts are too long for an approval request. "), "{said}");
+        assert_eq!(approver.asked().len(), 1, "{mode:?}");
+        mcp.end();
+        assert!(!stage.path("made").exists(), "{mode:?}");
     }
 }
 

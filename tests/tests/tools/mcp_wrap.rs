@@ -202,7 +202,8 @@ fn changed_tools_are_refused_until_they_are_accepted() {
         let accepted = wrapped.finish(&[&profile[..], &["--accept-tools"]].concat());
         let said = String::from_utf8_lossy(&accepted.stdout);
         assert!(accepted.status.success(), "{mode:?}: {accepted:?}");
-        let shown = "MCP server hostile: added tool more\n\nmore: more\n{\"type\":\"object\"}\n\nAccepted: ";
+        let shown = "MCP server hostile: added tool more\n\ntool more\n  description: more\n  \
+                     inputSchema: {\"type\":\"object\"}\n\nAccepted: ";
         assert!(said.starts_with(&format!("{shown}sha256:")), "{said}");
         // The agent's own server goes on with them.
         assert_works(&mut mcp);

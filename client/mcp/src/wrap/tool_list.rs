@@ -18,10 +18,8 @@ const MAX_NAME: usize = 128;
 /// The maximum number of changes that are named.
 const MAX_CHANGES: usize = 20;
 
-/// The maximum length of a text that a person is shown, in characters.
-const MAX_DESCRIBED: usize = 5000;
-
-/// The fields of a tool that an agent is shown. A client would act on others, such as `_meta`.
+/// The fields of a tool that an agent is shown, and an approver of changed tools too. A client would act
+/// on others, such as `_meta`.
 const SHOWN: [&str; 5] = ["name", "title", "description", "inputSchema", "outputSchema"];
 
 /// The reason a list of tools is not accepted.
@@ -115,7 +113,8 @@ impl ToolList {
         tools.collect()
     }
 
-    /// Returns the texts that are new since the accepted list, for a person at a terminal.
+    /// Returns the texts that are new since the accepted list, for a person. They are whole: nothing that
+    /// is cut off here could be accepted.
     pub(super) fn new_texts(&self, accepted: Option<&Self>) -> Vec<String> {
         let is_new = |(name, tool): &(&String, &Map<String, Value>)| {
             accepted.and_then(|accepted| accepted.tools.get(*name)) != Some(*tool)
@@ -123,7 +122,7 @@ impl ToolList {
         let tools = self.tools.iter().filter(is_new).map(|(name, tool)| described(name, tool));
         let is_told = accepted.is_some_and(|before| before.instructions == self.instructions);
         let told = (!is_told && !self.instructions.is_empty())
-            .then(|| format!("instructions: {}", printable(&self.instructions, MAX_DESCRIBED)));
+            .then(|| format!("instructions: {}", indented(&self.instructions)));
         tools.chain(told).collect()
     }
 
@@ -155,11 +154,21 @@ impl ToolList {
     }
 }
 
-/// Returns the text of a tool that a model reads, for a person at a terminal.
+/// Returns everything of a tool that an agent is shown, for a person.
 fn described(name: &str, tool: &Map<String, Value>) -> String {
-    let text = tool.get("description").and_then(Value::as_str).unwrap_or_default();
-    let schema = tool.get("inputSchema").map(Value::to_string).unwrap_or_default();
-    format!("{name}: {}\n{}", printable(text, MAX_DESCRIBED), printable(&schema, MAX_DESCRIBED))
+    let own_name = |key: &&str| *key != "name";
+    let fields = SHOWN.into_iter().filter(own_name).filter_map(|key| {
+        let value = tool.get(key)?;
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some(format!("\n  {key}: {}", indented(&text)))
+    });
+    std::iter::once(format!("tool {name}")).chain(fields).collect()
+}
+
+/// Returns a text of the server without what a person does not see. Its further lines are indented, so
+/// that none looks like the beginning of another text.
+fn indented(text: &str) -> String {
+    printable(text, usize::MAX).replace('\n', "\n    ")
 }
 
 /// Names the fields that differ; fields that MCP does not define are counted as one.
@@ -266,9 +275,51 @@ mod tests {
         let mut b = tool("b");
         b["description"] = json!("other\u{1b}[2J words");
         let after = ToolList::new(vec![tool("a"), b], "i").unwrap();
-        let shown = "b: other\u{fffd}[2J words\n{\"type\":\"object\"}";
+        let shown =
+            "tool b\n  description: other\u{fffd}[2J words\n  inputSchema: {\"type\":\"object\"}";
         assert_eq!(after.new_texts(Some(&before)), [shown]);
         assert_eq!(after.new_texts(None).len(), 3, "both tools and the instructions");
+        let told = ToolList::new(vec![tool("a"), tool("b")], "one\ntwo\u{200b}").unwrap();
+        assert_eq!(told.new_texts(Some(&before)), ["instructions: one\n    two\u{fffd}"]);
+    }
+
+    /// Whatever reaches the agent of a changed tool is shown: no field is left out, and no end is cut off.
+    #[test]
+    fn a_person_is_shown_everything_that_an_agent_is_shown() {
+        let before = list(&[tool("a")]);
+        let long = "x".repeat(20_000);
+        for (key, value) in [
+            ("title", json!("Seen\u{202e}")),
+            ("title", json!({"of": "another type Seen"})),
+            ("description", json!(format!("d\ntool b\n{long} Seen"))),
+            ("inputSchema", json!({"type": "object", "title": "Seen"})),
+            ("inputSchema", json!({"description": format!("{long} Seen")})),
+            ("inputSchema", json!({"properties": {"Seen": {"enum": [1]}}})),
+            ("inputSchema", json!({"properties": {"p": {"description": "Seen"}}})),
+            ("inputSchema", json!({"properties": {"p": {"enum": ["Seen"], "examples": ["y"]}}})),
+            ("inputSchema", json!({"properties": {"p": {"examples": ["Seen"], "default": 1}}})),
+            ("inputSchema", json!({"$defs": {"d": {"$comment": "Seen\u{7f}\u{e0041}"}}})),
+            ("outputSchema", json!({"properties": {"p": {"description": "Seen"}}})),
+        ] {
+            let mut changed = tool("a");
+            changed[key] = value.clone();
+            let after = list(&[changed]);
+            let [passed_on] = &after.shown()[..] else { panic!("one tool") };
+            assert_eq!(passed_on[key], value, "the agent is shown it");
+            let [shown] = &after.new_texts(Some(&before))[..] else { panic!("one text") };
+            let line = shown.lines().find(|line| line.starts_with(&format!("  {key}: ")));
+            assert!(line.is_some() && shown.contains("Seen"), "{key}: {shown}");
+            assert_eq!(
+                shown.lines().filter(|line| line.starts_with("tool ")).count(),
+                1,
+                "{shown}"
+            );
+            let is_seen = |c: char| {
+                c == '\n'
+                    || !palisade_text::is_control(c) && !('\u{e0000}'..='\u{e007f}').contains(&c)
+            };
+            assert!(shown.chars().all(is_seen), "{key}: {shown:?}");
+        }
     }
 
     #[test]
