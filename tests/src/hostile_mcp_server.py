@@ -1,5 +1,5 @@
 # A server of the Model Context Protocol that does whatever its client, a test, asks for.
-import json, os, subprocess, sys, threading
+import json, os, subprocess, sys, threading, time
 
 introduction, grown = {}, None
 
@@ -96,6 +96,8 @@ def call(request):
     return f"no tool {name}"
 
 
+while os.path.exists("hold") and open("hold").read():
+    time.sleep(0.02)
 while True:
     request = hear()
     method = request.get("method")

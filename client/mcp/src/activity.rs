@@ -9,6 +9,8 @@ use tokio::sync::watch;
 pub(crate) enum Activity {
     /// It runs, or waits for its turn.
     Running,
+    /// The server that has the tool is being started.
+    StartingServer,
     /// An approver was asked and has not answered yet.
     WaitingForApproval,
 }

@@ -205,6 +205,9 @@ async fn report(
     let (tool, seconds) = (&call.key.tool, elapsed.as_secs());
     let message = match *call.activity.borrow() {
         Activity::Running => format!("{tool}: not finished after {seconds} s"),
+        Activity::StartingServer => {
+            format!("{tool}: waiting for its server to start, after {seconds} s")
+        }
         Activity::WaitingForApproval => format!("{tool}: waiting for approval, after {seconds} s"),
     };
     let news = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64().round())

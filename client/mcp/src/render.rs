@@ -108,6 +108,7 @@ pub(crate) fn pending(
 ) -> CallToolResult {
     let (doing, waits_for) = match activity {
         Activity::Running => ("it is still running", None),
+        Activity::StartingServer => ("its server is still starting", Some("server_start")),
         Activity::WaitingForApproval => ("it is waiting for approval", Some("approval")),
     };
     let message = format!(

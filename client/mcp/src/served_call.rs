@@ -29,6 +29,11 @@ impl ServedCall {
     pub(crate) fn none() -> Self {
         Self { told: watch::Sender::new(Activity::Running), remainder: Remainder::Lost }
     }
+
+    /// Makes one for the requests that come first, while the server starts.
+    pub(crate) fn until_started(&self) -> Self {
+        Self { told: self.told.clone(), remainder: Remainder::Lost }
+    }
 }
 
 impl Remainder {

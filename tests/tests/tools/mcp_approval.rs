@@ -333,3 +333,46 @@ fn a_call_that_waits_for_approval_inside_a_server_has_a_ticket_that_says_so() {
         mcp.end();
     }
 }
+
+/// A server that starts slowly is not one that waits for approval, and the agent hears which it is.
+#[test]
+fn a_call_whose_server_is_still_starting_has_a_ticket_that_says_so() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let mut mcp = stage.offer_under("readonly", "writable", &["--wait", "200ms"]);
+        let call = |mcp: &mut Mcp, tool: &str, code: &str, until: &str| {
+            let mut answer = mcp.call(tool, json!({ "code": code }));
+            while let Some(ticket) = answer["structuredContent"]["ticket"].as_str()
+                && answer["structuredContent"]["waits_for"] != until
+            {
+                let again = json!({"code": code, "palisade_ticket": ticket});
+                answer = mcp.call(tool, again);
+            }
+            answer
+        };
+        let first = call(&mut mcp, "mcp_hostile_run", "out = os.getpid()", "approval");
+        assert_eq!(first["isError"], false, "{mode:?}: {first}");
+        // The server ends, and the next one does not answer while the file has something in it.
+        fs::write(stage.path("hold"), "x").unwrap();
+        stage.world.give(&stage.path("hold"));
+        let ended = call(&mut mcp, "mcp_hostile_die", "", "approval");
+        assert_eq!(ended["isError"], true, "{mode:?}: {ended}");
+        let waiting = call(&mut mcp, "mcp_hostile_run", "out = 1", "server_start");
+        let said = text(&waiting);
+        assert!(said.contains("mcp_hostile_run has not finished after "), "{mode:?}: {said}");
+        assert!(said.contains(": its server is still starting. "), "{mode:?}: {said}");
+        let facts = &waiting["structuredContent"];
+        assert_eq!(facts["waits_for"], "server_start", "{mode:?}: {waiting}");
+        let ticket = facts["ticket"].as_str().unwrap();
+        fs::write(stage.path("hold"), "").unwrap();
+        let again = json!({"code": "out = 1", "palisade_ticket": ticket});
+        let mut answer = mcp.call("mcp_hostile_run", again);
+        while let Some(ticket) = answer["structuredContent"]["ticket"].as_str() {
+            let again = json!({"code": "out = 1", "palisade_ticket": ticket});
+            answer = mcp.call("mcp_hostile_run", again);
+        }
+        assert_eq!(answer["isError"], false, "{mode:?}: {answer}");
+        assert!(text(&answer).starts_with('1'), "{mode:?}: {answer}");
+        mcp.end();
+    }
+}

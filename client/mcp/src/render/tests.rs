@@ -101,6 +101,29 @@ fn what_is_different_is_always_said() {
 }
 
 #[test]
+fn a_ticket_says_what_the_call_waits_for() {
+    let key = CallKey { tool: "mcp_a_b".to_owned(), ticket: "ticket", arguments: "{}".to_owned() };
+    for (activity, said, waits_for) in [
+        (Activity::Running, "after 50 s: it is still running. ", json!(null)),
+        (
+            Activity::StartingServer,
+            "after 50 s: its server is still starting. ",
+            json!("server_start"),
+        ),
+        (
+            Activity::WaitingForApproval,
+            "after 50 s: it is waiting for approval. ",
+            json!("approval"),
+        ),
+    ] {
+        let answer = pending(&key, 50, activity, "t-1");
+        let facts = answer.structured_content.unwrap();
+        assert_eq!(facts["waits_for"], waits_for);
+        assert!(facts["message"].as_str().unwrap().contains(said), "{facts}");
+    }
+}
+
+#[test]
 fn an_image_is_an_image_and_a_pdf_a_resource() {
     let file = |kind: &str, content: &str| {
         let mut read = result();

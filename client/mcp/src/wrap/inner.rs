@@ -11,7 +11,7 @@ use super::{
     relay::{Relay, RelayOptions},
     state_directory,
 };
-use crate::{served_call::ServedCall, servers::ServerTable};
+use crate::{activity::Activity, served_call::ServedCall, servers::ServerTable};
 use palisade_options::{Connection, ServerName, SessionTerms};
 use serde_json::{Map, Value, json};
 use std::{
@@ -108,7 +108,7 @@ impl InnerServer {
 
     /// Returns the tools of the server that are accepted and offered.
     pub(crate) async fn tools(&self) -> Result<Vec<Value>, String> {
-        self.introduce().await?;
+        self.introduce(ServedCall::none()).await?;
         let mut list = self.request("tools/list", Map::new(), ServedCall::none()).await?;
         let Some(Value::Array(mut tools)) = list.get_mut("tools").map(Value::take) else {
             return Err("its list of tools is not a list".to_owned());
@@ -127,7 +127,7 @@ impl InnerServer {
         if !self.offers(Some(tool)) {
             return Err(format!("{tool} is not among the tools that are offered"));
         }
-        self.introduce().await?;
+        self.introduce(served.until_started()).await?;
         let params = Map::from_iter([
             ("name".to_owned(), json!(tool)),
             ("arguments".to_owned(), Value::Object(arguments)),
@@ -151,7 +151,10 @@ impl InnerServer {
     }
 
     /// Makes the server known to this program, once.
-    async fn introduce(&self) -> Result<(), String> {
+    async fn introduce(&self, served: ServedCall) -> Result<(), String> {
+        let told = served.told.clone();
+        // Another call may be starting it.
+        told.send_replace(Activity::StartingServer);
         let mut is_introduced = self.is_introduced.lock().await;
         if !*is_introduced {
             let client = json!({"name": "palisade", "version": env!("CARGO_PKG_VERSION")});
@@ -159,9 +162,10 @@ impl InnerServer {
                 ("protocolVersion".to_owned(), json!("2025-11-25")),
                 ("clientInfo".to_owned(), client),
             ]);
-            self.request("initialize", params, ServedCall::none()).await?;
+            self.request("initialize", params, served).await?;
             *is_introduced = true;
         }
+        told.send_replace(Activity::Running);
         Ok(())
     }
 

@@ -12,7 +12,11 @@ use super::{
     output::{OutputReader, STDERR, ServerEvent},
     tool_list::{ToolList, ToolListError},
 };
-use crate::{activity::Activity, explain::explain, tool_name};
+use crate::{
+    activity::{self, Activity},
+    explain::explain,
+    tool_name,
+};
 use palisade_client::{Call, Error, JobStatus, Open, Route, Session, arguments::ServerTools};
 use palisade_options::{Connection, connect};
 use serde_json::{Map, Value, json};
@@ -106,13 +110,18 @@ pub(super) struct ServerLife {
     requests: u64,
     /// True if the server said that its tools have changed.
     pub(super) has_new_tools: bool,
+    /// Hears what this relay's own requests are doing.
+    told: watch::Sender<Activity>,
     /// The tasks that read and write; they end with this value.
     _tasks: JoinSet<()>,
 }
 
 impl ServerLife {
-    /// Opens a session and starts the server in it.
-    pub(super) async fn start(setup: &ServerSetup) -> Result<Self, LifeError> {
+    /// Opens a session and starts the server in it. Tells whether that waits for approval.
+    pub(super) async fn start(
+        setup: &ServerSetup,
+        told: watch::Sender<Activity>,
+    ) -> Result<Self, LifeError> {
         let name = setup.name.clone();
         let not_started = |why| LifeError::NotStarted { name: name.clone(), why };
         let failed = |error: Error| not_started(explain(&error));
@@ -132,7 +141,7 @@ impl ServerLife {
             .environment
             .iter()
             .fold(started, |started, (variable, value)| started.env(variable, value));
-        let result = started.await.map_err(failed)?;
+        let result = activity::make(started, &told).await.map_err(failed)?;
         let job = match JobStatus::of(&result) {
             Some(status) if result.success => status.job,
             Some(_) | None => return Err(not_started(explain_result(&result))),
@@ -162,6 +171,7 @@ impl ServerLife {
             timeout,
             requests,
             has_new_tools,
+            told,
             _tasks: tasks,
         })
     }
@@ -240,7 +250,7 @@ impl ServerLife {
         let mut deadline = Instant::now() + self.timeout;
         let told = match requester {
             Some(Requester { request, .. }) => request.served.told.clone(),
-            None => watch::Sender::new(Activity::Running),
+            None => self.told.clone(),
         };
         let mut activity = told.subscribe();
         let cancelled = async {

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 
@@ -105,7 +105,9 @@ impl Relay {
             ("protocolVersion".to_owned(), json!("2025-11-25")),
             ("clientInfo".to_owned(), client),
         ]));
-        let server = self.start().await.map_err(|error| WrapError::Server(error.to_string()))?;
+        let unheard = watch::Sender::new(Activity::Running);
+        let server =
+            self.start(&unheard).await.map_err(|error| WrapError::Server(error.to_string()))?;
         let server = self.server.insert(server);
         let before = self.pin.read()?;
         let (name, path) = (&self.setup.name, self.pin.path().display());
@@ -142,9 +144,9 @@ impl Relay {
         let AgentRequest { method, params, .. } = request;
         let parts = passed_parts(method);
         match method.as_str() {
-            "initialize" => Some(self.welcome(params).await),
+            "initialize" => Some(self.welcome(params, &request.served.told).await),
             "tools/list" | "tools/call" if self.introduction.is_none() => Some(too_early(method)),
-            "tools/list" => Some(self.list().await),
+            "tools/list" => Some(self.list(&request.served.told).await),
             "tools/call" => self.call(request).await,
             _ => match parts {
                 Some(_) if self.introduction.is_none() => Some(too_early(method)),
@@ -158,13 +160,17 @@ impl Relay {
     }
 
     /// Answers `initialize` with what the server says, except for what this relay does not pass on.
-    async fn welcome(&mut self, params: &Map<String, Value>) -> Result<Value, RpcError> {
+    async fn welcome(
+        &mut self,
+        params: &Map<String, Value>,
+        told: &watch::Sender<Activity>,
+    ) -> Result<Value, RpcError> {
         if self.introduction.is_some() {
             let why = "initialize was answered already";
             return Err(RpcError::new(RpcError::INVALID_REQUEST, why));
         }
         self.introduction = Some(params.clone());
-        if let Err(error) = self.ready().await {
+        if let Err(error) = self.ready(told).await {
             // The agent may try again.
             self.introduction = None;
             return Err(error);
@@ -182,8 +188,8 @@ impl Relay {
     }
 
     /// Answers `tools/list` with the tools that the server has now, if they are accepted.
-    async fn list(&mut self) -> Result<Value, RpcError> {
-        self.ready().await?;
+    async fn list(&mut self, told: &watch::Sender<Activity>) -> Result<Value, RpcError> {
+        self.ready(told).await?;
         if let Some(server) = &mut self.server {
             server.life.has_new_tools = true;
         }
@@ -298,22 +304,25 @@ impl Relay {
 
     /// Makes sure that a server runs, and that its tools are accepted.
     async fn prepare(&mut self, request: &AgentRequest) -> Result<(), RpcError> {
-        self.ready().await?;
+        self.ready(&request.served.told).await?;
         self.refresh().await?;
         self.refusal(Patience::UntilCancelled(request))
             .await
             .map_or(Ok(()), |why| Err(RpcError::of_server(why)))
     }
 
-    /// Starts the server if none runs.
-    async fn ready(&mut self) -> Result<(), RpcError> {
+    /// Starts the server if none runs, and tells so.
+    async fn ready(&mut self, told: &watch::Sender<Activity>) -> Result<(), RpcError> {
         if self.server.is_some() {
             return Ok(());
         }
+        told.send_replace(Activity::StartingServer);
         if let Some(time) = self.backoff.not_before() {
             sleep_until(time).await;
         }
-        match self.start().await {
+        let started = self.start(told).await;
+        told.send_replace(Activity::Running);
+        match started {
             Ok(server) => {
                 self.server = Some(server);
                 Ok(())
@@ -325,10 +334,24 @@ impl Relay {
         }
     }
 
-    async fn start(&self) -> Result<StartedServer, LifeError> {
+    /// Starts the server. Tells when that waits for approval, and when it goes on.
+    async fn start(&self, told: &watch::Sender<Activity>) -> Result<StartedServer, LifeError> {
         let nothing = Map::new();
         let introduction = self.introduction.as_ref().unwrap_or(&nothing);
-        StartedServer::start(&self.setup, introduction).await
+        let (steps, mut step) = watch::channel(Activity::StartingServer);
+        let starting = StartedServer::start(&self.setup, introduction, steps);
+        tokio::pin!(starting);
+        loop {
+            tokio::select! {
+                started = &mut starting => return started,
+                Ok(()) = step.changed() => {
+                    told.send_replace(match *step.borrow() {
+                        Activity::Running | Activity::StartingServer => Activity::StartingServer,
+                        Activity::WaitingForApproval => Activity::WaitingForApproval,
+                    });
+                }
+            }
+        }
     }
 
     /// Reads the tools of the server again if it said that they have changed.

@@ -5,7 +5,9 @@ use super::{
     message::printable,
     tool_list::ToolList,
 };
+use crate::activity::Activity;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 /// The capabilities of a server that are announced to the agent, without their options.
 const CAPABILITIES: [&str; 3] = ["tools", "resources", "prompts"];
@@ -24,12 +26,13 @@ pub(super) struct StartedServer {
 }
 
 impl StartedServer {
-    /// Starts a server and reads its tools.
+    /// Starts a server and reads its tools. Tells whether that waits for approval.
     pub(super) async fn start(
         setup: &ServerSetup,
         introduction: &Map<String, Value>,
+        told: watch::Sender<Activity>,
     ) -> Result<Self, LifeError> {
-        let mut life = ServerLife::start(setup).await?;
+        let mut life = ServerLife::start(setup, told).await?;
         match introduce(&mut life, introduction).await {
             Ok((answer, list)) => Ok(Self { life, answer, list }),
             Err(error) => {
