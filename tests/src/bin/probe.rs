@@ -572,6 +572,6 @@ fn syscall_number(name: &str) -> Option<libc::c_long> {
         SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_mq_unlink,
         SYS_ustat, SYS_sysfs, SYS_getpriority, SYS_sched_getscheduler, SYS_nfsservctl,
         SYS_clock_adjtime, SYS_setresgid, SYS_restart_syscall, SYS_umask,
-        SYS_quotactl_fd,
+        SYS_quotactl_fd, SYS_fcntl,
     )
 }

@@ -219,6 +219,7 @@ fn the_fixed_rules_hold_whatever_a_filter_allows() {
         "sys:mknod:@node:0x2180:0x103",
         "sys:316:-100:@probe-set:-100:@moved:4",
         "sys:clone:0x10000011:0:0:0:0",
+        "sys:fcntl:0:1024:0",
     ];
     // Ordinary programs go on.
     let ordinary = ["sys:getpid", "socket:1:1:0", "socket:2:2:0", "sys:memfd_create:@x:0"];

@@ -2,8 +2,8 @@
 //! the host as it was, and beside each refusal what ordinary programs still do.
 
 use palisade_plan::SyscallAction;
-use palisade_tests::{Mode, Sandbox, World};
-use std::fs;
+use palisade_tests::{Mode, Sandbox, World, rooms::until};
+use std::{fs, os::unix::fs::OpenOptionsExt as _, process::Command};
 
 /// A session of each kind of daemon.
 fn each(act: impl Fn(&World, &Sandbox)) {
@@ -178,11 +178,65 @@ fn no_signal_tells_when_others_use_a_directory() {
     let line = "import fcntl, os, signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n\
                 try: fcntl.fcntl(os.open('/usr/bin', os.O_RDONLY), 1026, 1); print('ok')\n\
                 except OSError as error: print(error.strerror)";
-    let outside = std::process::Command::new("python3").args(["-c", line]).output().unwrap();
+    let outside = Command::new("python3").args(["-c", line]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&outside.stdout), "ok\n");
     each(|_, sandbox| {
         let inside = sandbox.call("bash", serde_json::json!({"argv": ["python3", "-c", line]}));
         assert_eq!(inside.stdout, "Operation not permitted\n", "{inside:?}");
+    });
+}
+
+/// Takes a write lease (F_SETLEASE) on the file `leased`, says in `answer` what came of it, and stays.
+const TAKE_LEASE: &str = "import fcntl, os, signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+    file = os.open('leased', os.O_RDWR)\n\
+    try: fcntl.fcntl(file, 1024, fcntl.F_WRLCK); answer = 'ok'\n\
+    except OSError as error: answer = error.strerror\n\
+    open('new', 'w').write(answer); os.rename('new', 'answer'); signal.pause()";
+
+/// An open of a leased file waits until its holder gives the lease back, or for as long as
+/// `fs.lease-break-time` says. One that may not wait fails instead.
+#[test]
+fn no_open_of_a_file_waits_for_a_session() {
+    let file_of = |world: &World| {
+        let file = world.workspace().join("leased");
+        fs::write(&file, "").unwrap();
+        world.give(&file);
+    };
+    // What the holder says of the lease, and what an open that may not wait comes to.
+    let found = |world: &World| {
+        let (answer, leased) = ["answer", "leased"].map(|name| world.workspace().join(name)).into();
+        until("the holder has an answer", || answer.exists());
+        let opened = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(leased);
+        let opened = opened.map(drop).map_err(|error| error.raw_os_error());
+        (fs::read_to_string(answer).unwrap(), opened)
+    };
+    each(|world, sandbox| {
+        file_of(world);
+        let line = serde_json::json!({"argv": ["python3", "-c", TAKE_LEASE], "background": true});
+        let started = sandbox.call("bash", line);
+        assert!(started.success, "{:?}", started.error);
+        assert_eq!(found(world), ("Operation not permitted".to_owned(), Ok(())));
+        // Each also with bits that the kernel does not read, and F_SETDELEG, which newer kernels have.
+        sandbox.holds(&[
+            ("sys:fcntl:0:1024:0", "EPERM"),
+            ("sys:fcntl:0:0x100000400:2", "EPERM"),
+            ("sys:fcntl:0:1040:buf", "EPERM"),
+            ("sys:fcntl:0:0xffffffff00000410:buf", "EPERM"),
+            // F_GETLEASE and F_DUPFD_CLOEXEC.
+            ("sys:fcntl:0:1025:0", "ok"),
+            ("sys:fcntl:0:1030:3", "ok"),
+        ]);
+        // The control: the same program, without a sandbox.
+        let free = World::new(world.mode);
+        file_of(&free);
+        let mut holder = free.mode.act(|| {
+            let mut python = Command::new("python3");
+            python.args(["-c", TAKE_LEASE]).current_dir(free.workspace()).spawn().unwrap()
+        });
+        let held = found(&free);
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert_eq!(held, ("ok".to_owned(), Err(Some(libc::EWOULDBLOCK))));
     });
 }
 

@@ -103,7 +103,7 @@ const NEVER: [(u32, &str); 67] = [
 ];
 
 /// System calls that are allowed unless one of these lists of tests holds.
-const NOT_WITH: [(u32, &str, &[&[Test]]); 3] = [
+const NOT_WITH: [(u32, &str, &[&[Test]]); 4] = [
     (
         16,
         "ioctl that types into or takes over a terminal",
@@ -115,6 +115,13 @@ const NOT_WITH: [(u32, &str, &[&[Test]]); 3] = [
             &[(1, ALL, 0x541d)],
             &[(1, ALL, 0x540e), (2, ALL, 1)],
         ],
+    ),
+    // F_SETLEASE and F_SETDELEG hold up programs of the host that open the file, for up to 45 seconds.
+    // F_NOTIFY tells when they use a directory.
+    (
+        72,
+        "fcntl with a lease or a notification",
+        &[&[(1, ALL, 1024)], &[(1, ALL, 1026)], &[(1, ALL, 1040)]],
     ),
     (133, "mknod of a device", &[&[(1, 0o170_000, 0o020_000)], &[(1, 0o170_000, 0o060_000)]]),
     (259, "mknodat of a device", &[&[(2, 0o170_000, 0o020_000)], &[(2, 0o170_000, 0o060_000)]]),

@@ -293,6 +293,18 @@ fn personality_prctl_and_seccomp_are_bounded() {
 }
 
 #[test]
+fn leases_and_notifications_of_files_are_refused() {
+    // F_SETLEASE, F_NOTIFY, F_SETDELEG. The kernel reads the low 32 bits.
+    for command in [1024, 1026, 1040, 1024 | 1 << 32, 1040 | 1 << 63] {
+        assert_eq!(decide("fcntl", &[3, command]), EPERM, "{command}");
+    }
+    // F_DUPFD, F_SETFD, F_SETFL, F_SETLK, F_OFD_SETLK, F_GETLEASE, F_DUPFD_CLOEXEC, F_ADD_SEALS.
+    for command in [0, 2, 4, 6, 37, 1025, 1030, 1033] {
+        assert_eq!(decide("fcntl", &[3, command]), ALLOW, "{command}");
+    }
+}
+
+#[test]
 fn broken_lists_are_refused() {
     let list = |calls: &str| {
         SyscallList::parse(&format!("[[group]]\nname = \"g\"\ncalls = [{calls}]")).map(|_| ())
