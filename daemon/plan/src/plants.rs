@@ -181,8 +181,22 @@ fn candidates(name: &[u8]) -> impl Iterator<Item = &'static PlantName> {
 
 /// Names that make a directory one of git's, or that git runs or obeys in such a directory. A bare
 /// repository, for example, has them and is not called `.git`.
-pub const GIT_DIRECTORY_PARTS: [&[u8]; 7] =
-    [b"HEAD", b"objects", b"refs", b"commondir", b"hooks", b"config", b"config.worktree"];
+pub const GIT_DIRECTORY_PARTS: [&[u8]; 10] = [
+    b"HEAD",
+    b"objects",
+    b"refs",
+    b"commondir",
+    b"hooks",
+    b"config",
+    b"config.worktree",
+    GIT_OPERATIONS[0],
+    GIT_OPERATIONS[1],
+    GIT_OPERATIONS[2],
+];
+
+/// Directories, in one of git's, with an operation under way: a rebase, `git am`, a cherry-pick or a
+/// revert. Their files may name commands that run when the operation is continued.
+pub const GIT_OPERATIONS: [&[u8]; 3] = [b"rebase-merge", b"rebase-apply", b"sequencer"];
 
 /// Returns `true` if a hook is one of the samples, which git creates itself and does not run.
 #[must_use]

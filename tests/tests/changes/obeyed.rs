@@ -1,7 +1,8 @@
 //! Plants that their names do not tell: files that git's configuration or a symbolic link leads to,
-//! and commands in the list of a rebase under way. With no approver none is made.
+//! and commands in the files of a git operation under way. With no approver none is made.
 
 use palisade_tests::{Desk, Mode, is_denied, outside, profile_with, unconfined};
+use std::path::Path;
 
 /// A script that makes a repository, with hooks, included configuration and a link that people have
 /// set up.
@@ -44,7 +45,7 @@ const PLANTS: [Case; 9] = [
     ),
 ];
 
-const HARMLESS: [Case; 4] = [
+const HARMLESS: [Case; 8] = [
     (
         "true",
         "echo 4 > plain/file && mkdir tools/more && echo x > tools/more/f",
@@ -63,6 +64,28 @@ const HARMLESS: [Case; 4] = [
          ! git rebase -q --exec true main 2>&1 && echo both > plain/file && git add plain/file",
         "GIT_EDITOR=true git rebase --continue",
         "! test -e .git/rebase-merge",
+    ),
+    // Operations that a command begins leave their own files.
+    (
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other",
+        "! git rebase -q -s ort -X diff-algorithm=histogram main",
+        "test -e .git/rebase-merge/strategy",
+    ),
+    (
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other",
+        "! git rebase -q --apply -C2 --whitespace=fix main",
+        "grep -q -e -C2 .git/rebase-apply/apply-opt",
+    ),
+    (
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other",
+        "! git cherry-pick -x --strategy ort -X diff-algorithm=histogram main~1 main",
+        "grep -q ort .git/sequencer/opts",
+    ),
+    (
+        "git worktree add -q -b other tree HEAD~1 && cd tree && echo 3 > plain/file && \
+         git commit -qam other",
+        "cd tree && ! git rebase -q main",
+        "test -d .git/worktrees/tree/rebase-merge",
     ),
 ];
 
@@ -100,6 +123,99 @@ fn with_no_approver_nothing_that_git_or_a_link_leads_to_is_planted() {
 #[test]
 fn what_nothing_leads_to_needs_no_approval() {
     run_all(&HARMLESS, (false, true));
+}
+
+/// A script that begins an operation of git, what a plant adds to it, and how somebody outside
+/// continues it. The plant then makes a file `ran`.
+type Operation = (&'static str, &'static str, &'static str);
+
+/// A script that stops a rebase of two commits.
+const REBASE_OF_TWO: &str = "git switch -q -c other HEAD~1 && echo 3 > plain/file && \
+    git commit -qam other && echo 4 > new && git add new && git commit -qm new && \
+    ! git rebase -q main 2>&1 && test -d .git/rebase-merge";
+
+/// Makes a program that git finds as the merge strategy `x/run`.
+macro_rules! strategy {
+    () => {
+        "mkdir git-merge-x && printf '#!/bin/sh\\ntouch ran\\n' > git-merge-x/run && \
+         chmod +x git-merge-x/run && "
+    };
+}
+
+const CONTINUE: &str = "echo 9 > plain/file && git add plain/file && git rebase --continue";
+
+const OPERATIONS: [Operation; 7] = [
+    (REBASE, "echo ' x touch ran' >> .git/rebase-merge/git-rebase-todo", CONTINUE),
+    (
+        REBASE,
+        "mv .git/rebase-merge state && ln -s ../state .git/rebase-merge && \
+         echo 'exec touch ran' >> state/git-rebase-todo",
+        CONTINUE,
+    ),
+    (REBASE_OF_TWO, concat!(strategy!(), "echo x/run > .git/rebase-merge/strategy"), CONTINUE),
+    (
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other && \
+         ! git cherry-pick -x main~1 main 2>&1 && test -e .git/sequencer/opts",
+        concat!(strategy!(), "printf '[options]\\n\\tstrategy = x/run\\n' > .git/sequencer/opts"),
+        "echo 9 > plain/file && git add plain/file && git cherry-pick --continue",
+    ),
+    // The options are those of `git apply`, which then writes outside of the working tree.
+    (
+        "git switch -q -c other HEAD~1 && echo 3 > plain/file && git commit -qam other && \
+         git format-patch -q -1 && git switch -q main && ! git am 0001-other.patch 2>&1",
+        "cd .git/rebase-apply && echo \"'--apply' '--unsafe-paths'\" > apply-opt && echo 2 > last && \
+         echo t > threeway && printf 'From %040d Mon Sep 17 00:00:00 2001\\nFrom: x <x@example.org>\\n\
+         Date: Thu, 19 Nov 2020 10:00:00 +0000\\nSubject: x\\n\\n---\\ndiff --git a/../ran b/../ran\\n\
+         new file mode 100644\\nindex 0000000..5626abf\\n--- /dev/null\\n+++ b/../ran\\n@@ -0,0 +1 @@\\n\
+         +one\\n' 1 > 0002",
+        "git am --skip",
+    ),
+    // In a linked worktree, and in a submodule.
+    (
+        "git worktree add -q -b other tree HEAD~1 && cd tree && echo 3 > plain/file && \
+         git commit -qam other && ! git rebase -q main 2>&1",
+        "echo 'exec touch ran' >> .git/worktrees/tree/rebase-merge/git-rebase-todo",
+        "cd tree && echo 9 > plain/file && git add plain/file && git rebase --continue",
+    ),
+    (
+        "mkdir .git/modules && git init -q -b main --separate-git-dir .git/modules/lib lib && cd lib && \
+         git config user.name x && git config user.email x@example.org && echo 1 > f && git add f && \
+         git commit -qm 1 && echo 2 > f && git commit -qam 2 && git switch -q -c other HEAD~1 && \
+         echo 3 > f && git commit -qam 3 && ! git rebase -q main 2>&1",
+        "echo 'exec touch ran' >> .git/modules/lib/rebase-merge/git-rebase-todo",
+        "cd lib && echo 9 > f && git add f && git rebase --continue",
+    ),
+];
+
+#[test]
+fn whoever_continues_an_operation_of_git_runs_no_plant() {
+    for mode in Mode::all() {
+        let mut desk = Desk::new(mode, &profile_with(&[]));
+        for (number, (setup, plant, proceed)) in OPERATIONS.into_iter().enumerate() {
+            if !mode.has_turn(number) {
+                continue;
+            }
+            let [held, free] = ["held", "free"].map(|kind| {
+                let above = desk.world.outside().join(format!("{kind}-{number}"));
+                outside(&desk.world, &desk.world.outside(), &format!("mkdir -p {kind}-{number}/w"));
+                outside(&desk.world, &above.join("w"), &format!("{REPOSITORY} && {setup}"));
+                above.join("w")
+            });
+            let state = desk.world.state();
+            let has_run = |desk: &Desk, directory: &Path| {
+                let ran = "test -n \"$(find .. -name ran)\"";
+                let line = format!("export GIT_EDITOR=true; ({proceed}); {ran}");
+                unconfined(&desk.world, directory, &state, &line).status.success()
+            };
+            // The control: planted without a sandbox, git runs it.
+            outside(&desk.world, &free, plant);
+            assert!(has_run(&desk, &free), "{plant}");
+            desk.move_to(&held);
+            let result = desk.sandbox.bash(plant);
+            assert!(is_denied(&result), "{mode:?} {plant}: {:?} {}", result.error, result.output);
+            assert!(!has_run(&desk, &held), "{mode:?} {plant}");
+        }
+    }
 }
 
 /// Calls of file tools, and a condition that is true outside if they took effect. No name in their

@@ -143,7 +143,7 @@ const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3385),
     ("daemon/cell-setup/", 4521),
     ("daemon/workspace/", 650),
-    ("daemon/plan/", 4402),
+    ("daemon/plan/", 4413),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
     ("daemon/text/", 260),

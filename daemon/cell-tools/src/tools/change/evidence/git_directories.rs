@@ -9,7 +9,7 @@ use super::{
 };
 use palisade_plan::{
     evidence::{PlantedPath, git_directory},
-    plants::{GIT_DIRECTORY_PARTS, is_sample_hook},
+    plants::{GIT_DIRECTORY_PARTS, GIT_OPERATIONS, is_sample_hook},
 };
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +73,22 @@ impl PossibleGitDirectories {
         self.parts.is_empty()
     }
 
+    /// Returns those of these directories that are git's and in which an operation, such as a rebase,
+    /// may change.
+    pub(super) fn with_operations(&self, trees: &Trees) -> impl Iterator<Item = Vec<u8>> {
+        let has_operation = |parts: &BTreeSet<&[u8]>| {
+            GIT_OPERATIONS.into_iter().any(|operation| parts.contains(operation))
+        };
+        let is_gits = |directory: &[u8]| {
+            is_git_directory(|name| trees::seen(trees.after(), &joined(directory, name)).is_some())
+        };
+        let found = self
+            .parts
+            .iter()
+            .filter(move |(directory, parts)| has_operation(parts) && is_gits(directory));
+        found.map(|(directory, _)| directory.clone())
+    }
+
     /// Returns what git would run or obey in these directories, and the directories that git would
     /// take for its own from now on. `is_made` says whether the workspace shows the change already.
     pub(super) fn plants(&self, trees: &Trees, is_made: bool) -> Vec<PlantedPath> {
@@ -106,6 +122,9 @@ impl PossibleGitDirectories {
                     found.push(plant(joined(directory, name), "git"));
                 }
             }
+            for name in GIT_OPERATIONS.into_iter().filter(|name| !is_made && parts.contains(name)) {
+                found.push(plant(joined(directory, name), "git"));
+            }
             for name in CONFIGURATION_FILES.into_iter().filter(|name| parts.contains(name)) {
                 let way = joined(directory, name);
                 if !is_made {
@@ -127,6 +146,7 @@ impl PossibleGitDirectories {
 fn is_part(part: &[u8], below: &[u8], kind: FileType) -> bool {
     match part {
         OBJECTS | REFERENCES => true,
+        _ if GIT_OPERATIONS.contains(&part) => true,
         HOOKS => kind != FileType::Directory && !is_sample_hook(below),
         _ => below.is_empty() && kind != FileType::Directory,
     }
@@ -168,6 +188,11 @@ mod tests {
             ("m.git/hooks", Symlink, one("m.git", "hooks")),
             ("m.git/hooks", Directory, vec![]),
             ("m.git/hooks/update.sample", RegularFile, vec![]),
+            (".git/worktrees/x/rebase-merge/git-rebase-todo", RegularFile, {
+                one(".git/worktrees/x", "rebase-merge")
+            }),
+            ("m.git/sequencer", Symlink, one("m.git", "sequencer")),
+            (".git/rebase-merge/git-rebase-todo", RegularFile, vec![]),
             ("src/config/main.rs", RegularFile, vec![]),
             (".git/config", RegularFile, vec![]),
             (".git/modules/a/b/config", RegularFile, one(".git/modules/a/b", "config")),

@@ -14,6 +14,7 @@ mod lost;
 mod noticed;
 mod obeyed;
 mod object_files;
+mod operations;
 mod repositories;
 mod tracked;
 mod trees;
@@ -64,7 +65,8 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Ev
         && let Ok(trees) = Trees::open(stage.view, before, is_whole(stage.change))
     {
         evidence.plants = noticed.git_plants(&trees, is_made);
-        evidence.plants.extend(obeyed::rebase_commands(&trees, noticed.repositories().keys()));
+        let git_dirs = noticed.repositories().keys().cloned().chain(noticed.operations(&trees));
+        evidence.plants.extend(operations::new_commands(&trees, git_dirs.collect()));
         evidence.plants.extend(obeyed::led_to(&trees, stage.view.main.as_ref(), &stage.effects));
         let compared = if is_made { noticed.repositories().clone() } else { BTreeMap::new() };
         let mut repositories =

@@ -183,6 +183,11 @@ impl NameEvidence {
         self.git_directories.plants(trees, is_made)
     }
 
+    /// Returns directories of git that are not called `.git` and in which an operation may change.
+    pub(super) fn operations(&self, trees: &Trees) -> impl Iterator<Item = Vec<u8>> {
+        self.git_directories.with_operations(trees)
+    }
+
     pub(super) fn into_evidence(self, evidence: &mut Evidence) {
         evidence.plants.extend(self.plants);
         evidence.ignore_files.extend(self.ignore_files);

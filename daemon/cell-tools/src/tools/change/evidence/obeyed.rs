@@ -1,10 +1,10 @@
 //! Finds files that a program outside obeys although their names do not tell: by git's
-//! configuration, through a symbolic link, or because a rebase is under way. Runs in the cell.
+//! configuration, or through a symbolic link. Runs in the cell.
 
 use super::{
     super::tree::entries,
     linked::{joined, resolved},
-    trees::{self, TreeView, Trees, relative},
+    trees::{self, Trees, relative},
 };
 use palisade_plan::{
     change::{Effect, EffectKind},
@@ -16,9 +16,6 @@ use palisade_workspace::MainRepository;
 use rustix::fs::FileType;
 use std::collections::BTreeSet;
 
-/// The maximum size of the list of a rebase. A longer one may have any command in it.
-const MOST_TODO_BYTES: u64 = 1024 * 1024;
-
 /// The maximum size of a configuration file that is read.
 const MOST_CONFIGURATION: u64 = 1024 * 1024;
 
@@ -27,47 +24,6 @@ const MOST_FILES: usize = 32;
 
 /// The maximum number of names at the top of the workspace that are read.
 const MOST_NAMES: usize = 10_000;
-
-/// The maximum number of linked worktrees of a repository that are examined.
-const MOST_WORKTREES: usize = 1000;
-
-/// Returns the lists of a rebase under way that get a new command to run, in these repositories.
-/// `git rebase --continue` runs it, outside of the sandbox too.
-pub(super) fn rebase_commands<'a>(
-    trees: &Trees,
-    git_dirs: impl Iterator<Item = &'a Vec<u8>>,
-) -> Vec<PlantedPath> {
-    let mut found = Vec::new();
-    for git_dir in git_dirs {
-        let all = joined(git_dir, b"worktrees");
-        let names = trees::directory(trees.after(), &all)
-            .and_then(|directory| entries(&directory, MOST_WORKTREES));
-        let linked = names.unwrap_or_default().into_iter().map(|name| joined(&all, &name));
-        for own in std::iter::once(git_dir.clone()).chain(linked) {
-            let todo = joined(&own, b"rebase-merge/git-rebase-todo");
-            let known = commands(trees.before(), &todo).unwrap_or_default();
-            if commands(trees.after(), &todo).is_none_or(|now| !now.is_subset(&known)) {
-                let reader = "git rebase --continue".to_owned();
-                found.push(PlantedPath { path: trees.path(&todo), reader });
-            }
-        }
-    }
-    found
-}
-
-/// Returns the commands in the list of a rebase; `None` if the list can not be read.
-fn commands(tree: TreeView<'_>, todo: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
-    if trees::seen(tree, todo).is_none() {
-        return Some(BTreeSet::new());
-    }
-    let text = trees::read(tree, todo, MOST_TODO_BYTES)?;
-    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
-    let is_command = |line: &&[u8]| {
-        let name = line.split(u8::is_ascii_whitespace).next();
-        name == Some(b"exec") || name == Some(b"x")
-    };
-    Some(lines.filter(is_command).map(<[u8]>::to_vec).collect())
-}
 
 /// A path that a program outside obeys, and everything below it.
 #[derive(Debug, PartialEq, Eq)]
