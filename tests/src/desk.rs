@@ -37,11 +37,27 @@ impl Desk {
     /// required.
     #[must_use]
     pub fn asking(mode: Mode, profile: &str, ask: Ask) -> Self {
+        Self::started(World::new(mode), profile, ask, World::daemon)
+    }
+
+    /// Opens a session under a profile with this text, of a daemon with this configuration.
+    #[must_use]
+    pub fn configured(mode: Mode, profile: &str, configuration: &str) -> Self {
         let world = World::new(mode);
+        world.configure(configuration);
+        Self::started(world, profile, Ask::Destructive, |world| world.configured_daemon(|_| {}))
+    }
+
+    fn started(
+        world: World,
+        profile: &str,
+        ask: Ask,
+        start: impl FnOnce(&World) -> Daemon,
+    ) -> Self {
         world.add_profile("asking", profile);
-        let daemon = world.daemon();
-        let sandbox = session(&daemon, mode, &world.workspace(), ask);
-        let operator = operator(&sandbox, &daemon, mode);
+        let daemon = start(&world);
+        let sandbox = session(&daemon, world.mode, &world.workspace(), ask);
+        let operator = operator(&sandbox, &daemon, world.mode);
         Self { world, sandbox, operator, daemon }
     }
 

@@ -31,6 +31,9 @@ pub struct Effects {
     pub last: Vec<CommittedEffect>,
     /// SHA-256 over all effects, each as compact JSON followed by a newline.
     pub digest: Hash,
+    /// True if the changes are committed without an undo record.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_undo: bool,
 }
 
 /// The effect on one path.
@@ -65,6 +68,11 @@ pub struct CommittedEffect {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 const fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Effects {
@@ -104,14 +112,25 @@ impl Effects {
         let (rest, last) = if left_out == 0 { (last, Vec::new()) } else { (Vec::new(), last) };
         effects.extend(rest);
         let digest = hasher.end();
-        Ok(Self { call_id, session, change, counts, effects, left_out, last, digest })
+        Ok(Self {
+            call_id,
+            session,
+            change,
+            counts,
+            effects,
+            left_out,
+            last,
+            digest,
+            no_undo: false,
+        })
     }
 
-    /// Returns the counts in words: `2 created, 1 deleted`.
+    /// Returns the counts in words, and whether undo is impossible: `2 created, 1 deleted, no undo`.
     #[must_use]
     pub fn summary(&self) -> String {
         let each = |(kind, count): (&String, &u64)| format!("{count} {kind}");
-        self.counts.iter().map(each).collect::<Vec<_>>().join(", ")
+        let no_undo = self.no_undo.then(|| "no undo".to_owned());
+        self.counts.iter().map(each).chain(no_undo).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -138,7 +157,12 @@ mod tests {
         let lines: Vec<String> =
             all.iter().map(|one| format!("{}\n", serde_json::to_string(one).unwrap())).collect();
         assert_eq!(found.digest, Hash::of(lines.concat().as_bytes()));
-        assert!(!serde_json::to_string(&found).unwrap().contains("left_out"));
+        let json = serde_json::to_string(&found).unwrap();
+        assert!(!json.contains("left_out") && !json.contains("no_undo"), "{json}");
+        let without = Effects { no_undo: true, ..found };
+        assert_eq!(without.summary(), "2 created, 1 deleted, no undo");
+        let json = serde_json::to_string(&without).unwrap();
+        assert_eq!(serde_json::from_str::<Effects>(&json).unwrap(), without);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod tracked;
 mod transactions;
 mod undo;
 mod undo_keep;
+mod undo_room;
 mod unguarded;
 mod unreadable;
 mod watching;

@@ -59,8 +59,8 @@ pub(crate) struct Undo {
 }
 
 /// The hint where no call can be undone, so that a list of them would be empty too.
-const NOTHING_TO_UNDO: &str = "only a call that changed or deleted files can be undone, once, and until undo.keep of its \
-     profile or the user's undo quota ends it";
+const NOTHING_TO_UNDO: &str = "only a call that changed or deleted files can be undone, once, and until undo.keep of the \
+     daemon's configuration ends it; a call for which undo had no room can not be undone";
 
 /// The results of undoing several calls.
 struct UndoResults {

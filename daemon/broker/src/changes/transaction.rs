@@ -8,6 +8,7 @@ mod part;
 pub(crate) mod resolve;
 mod review;
 pub(crate) mod settle;
+mod undo_room;
 pub(crate) mod unsettled;
 
 use std::time::Duration;

@@ -5,9 +5,18 @@ use crate::{
     stores::undo::UndoError,
 };
 use palisade_plan::cell::FileErrorKind;
+use palisade_protocol::{ErrorCode, WireError};
 
-/// Adds a hint to an error where the hint depends on the task.
+/// Adds what depends on the task to an error: a hint, or that nothing was changed.
 pub(super) fn explained(task: &ChangeTask, error: CallError) -> CallError {
+    let is_settled = matches!(task, ChangeTask::Settle { .. });
+    if let CallError::Refused(refused) = &error
+        && refused.code == ErrorCode::UndoStoreFull
+        && !is_settled
+    {
+        let message = format!("{}; nothing was changed", refused.message);
+        return CallError::Refused(WireError { message, ..refused.clone() });
+    }
     let CallError::File(failure) = error else { return error };
     match (task, failure.kind) {
         (ChangeTask::Undo { .. }, FileErrorKind::Conflict | FileErrorKind::InterruptedCommit) => {

@@ -102,6 +102,14 @@ impl PreparedChange {
         Ok(Self { lease, writing, tool: tool.clone(), preview: prepared.into() })
     }
 
+    /// Refuses the change if undo has no room for the rest of its record.
+    pub(crate) fn check_undo_room(&mut self) -> Result<(), CallError> {
+        match &mut self.writing {
+            Some(writing) if !self.preview.effects.is_empty() => Ok(writing.check_room()?),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Commits the change if its effects are covered by the clearance, and returns what was
     /// changed.
     pub(crate) async fn commit(
@@ -120,13 +128,16 @@ impl PreparedChange {
                 if assessed.needs_undo { DeletionLoss::Loss } else { DeletionLoss::OwnWork };
             tokio::select! {
                 biased;
-                ready = writing.ready(&self.preview.digest, loses) => ready?,
+                ready = writing.ready(&self.preview.digest, loses) => {
+                    ready.map_err(|error| explained(task, error.into()))?;
+                }
                 stop = Context::stopped(&context.cancel, deadline) => return Err(stop),
             }
         }
         if !self.preview.effects.is_empty() {
             let change = (self.preview.effects.as_slice(), self.preview.digest);
-            let recorded = session.audit.committing(session, &context.call_id, change).await;
+            let recorded =
+                session.audit.committing(session, &context.call_id, change, undone).await;
             recorded.map_err(|error| CallError::Refused(error.into()))?;
         }
         if let Some(writing) = &mut self.writing {

@@ -1,7 +1,7 @@
 //! The changes of a command, with its losses and the conflicts with changes from outside. Runs in
 //! the broker. Pure: no I/O.
 
-use super::unsettled::UnsettledCall;
+use super::{undo_room::UndoRoom, unsettled::UnsettledCall};
 use crate::{
     base::{path_set::PathSet, preview::Preview},
     changes::change::assessed,
@@ -16,14 +16,14 @@ use palisade_text::escape_bytes;
 pub(super) struct ChangeSet {
     pub(super) preview: Preview,
     pub(super) facts: Facts,
-    /// The availability of an undo record for the replaced content.
-    pub(super) undo: UndoRecord,
+    /// The room that undo has for the replaced content.
+    pub(super) room: UndoRoom,
 }
 
 impl ChangeSet {
-    pub(super) fn new(of: &UnsettledCall, preview: Preview, undo: UndoRecord) -> Self {
-        let facts = facts(of, &preview, undo);
-        Self { preview, facts, undo }
+    pub(super) fn new(of: &UnsettledCall, preview: Preview, room: UndoRoom) -> Self {
+        let facts = facts(of, &preview, &room);
+        Self { preview, facts, room }
     }
 
     /// Returns the effects that need approval; all of them where a rule asks.
@@ -39,11 +39,15 @@ impl ChangeSet {
 }
 
 /// Returns the facts for the judge: the changed paths, and the losses.
-pub(super) fn facts(of: &UnsettledCall, preview: &Preview, undo: UndoRecord) -> Facts {
+pub(super) fn facts(of: &UnsettledCall, preview: &Preview, room: &UndoRoom) -> Facts {
     let (session, tool) = (&of.context.session, &of.tool.spec.name);
-    let mut findings = assessed(session, tool, preview, &of.approved, undo).findings;
+    let assessed = assessed(session, tool, preview, &of.approved, room.record());
+    let mut findings = assessed.findings;
     findings.extend(preview.conflicts.iter().map(contested));
-    let is_permanent = undo == UndoRecord::Unavailable;
+    if assessed.needs_undo {
+        findings.splice(0..0, room.loss());
+    }
+    let is_permanent = room.record() == UndoRecord::Unavailable;
     Facts { paths: preview.paths(), findings, is_permanent, ..session.places() }
 }
 

@@ -6,7 +6,8 @@ use super::{
     describe,
     ending::{denied, discarded, failed, noted, refused, rendered},
     part::{is_covered, is_part, left_out, not_committed},
-    settle::{CommitError, undo_record},
+    settle::{CommitError, CommittedChanges, HeldChanges},
+    undo_room::UndoRoom,
     unsettled::UnsettledCall,
 };
 use crate::{
@@ -21,9 +22,8 @@ use crate::{
         preview::Preview,
         task::{ChangeTask, UndoRetention},
     },
-    cells::context::Deadline,
     changes::{
-        change::{self, ChangeClearance, CommitResult},
+        change::{self, ChangeClearance},
         transaction::SETTLE,
     },
     telemetry::audit::docket::CallAudit,
@@ -52,10 +52,10 @@ impl UnsettledCall {
     pub(super) async fn changes(
         &self,
         conflicts: Conflicts,
-        undo: UndoRecord,
+        room: UndoRoom,
     ) -> Result<ChangeSet, CallError> {
         let preview = self.preview(Vec::new(), conflicts).await?;
-        Ok(ChangeSet::new(self, preview, undo))
+        Ok(ChangeSet::new(self, preview, room))
     }
 
     /// Requests approval for the changes: for their losses, or for a conflict with changes from
@@ -64,12 +64,12 @@ impl UnsettledCall {
         &self,
         approvals: &ApprovalService,
         docket: &mut CallAudit,
-        (mut conflict, undo): (Option<CallError>, UndoRecord),
+        (mut conflict, room): (Option<CallError>, UndoRoom),
         outcome: Outcome,
     ) -> Outcome {
         let session = &self.context.session;
         let conflicts = if conflict.is_some() { Conflicts::Told } else { Conflicts::Refused };
-        let changes = match self.changes(conflicts, undo).await {
+        let changes = match self.changes(conflicts, room).await {
             Ok(changes) => changes,
             Err(error) => return failed(outcome, conflict.unwrap_or(error), &[]),
         };
@@ -136,7 +136,7 @@ impl UnsettledCall {
                 let outcome = noted(outcome, &changes, checkpoint);
                 match self.preview(without.clone(), conflicts).await {
                     Ok(rest) => {
-                        let rest = ChangeSet::new(self, rest, changes.undo);
+                        let rest = ChangeSet::new(self, rest, changes.room.clone());
                         self.commit_part((&changes, &rest), (without, &by), conflicts, outcome)
                             .await
                     }
@@ -216,17 +216,15 @@ impl UnsettledCall {
     }
 
     /// Commits what a remembered approval covers. What undo can not keep any more is not committed.
-    async fn commit_kept(&self, changes: &ChangeSet) -> Result<CommitResult, CallError> {
+    async fn commit_kept(&self, changes: &ChangeSet) -> Result<CommittedChanges, CallError> {
         let _commit = self.lock_commits().await?;
-        let (task, held) = self.hold(&[], UndoRetention::ForUndo, Conflicts::Refused).await?;
-        if !task.is_kept() {
-            return Err(CallError::Stale("undo can no longer keep the lost content".to_owned()));
-        }
-        if !is_covered(&facts(self, &held.preview, changes.undo), &changes.facts) {
-            return Err(CallError::Stale("the loss has grown".to_owned()));
-        }
+        let held = self.hold(&[], UndoRoom::Enough, Conflicts::Refused).await?;
+        self.check_covered(&held, changes)?;
         let leave = ChangeClearance::Shown(changes.preview.digest);
-        held.commit(&task, &leave, &self.context, Deadline::after(SETTLE)).await
+        self.commit(held, &leave).await.map_err(|error| match error {
+            CommitError::NotKept(_) => no_longer_kept(),
+            CommitError::Failed(error) => error,
+        })
     }
 
     /// Prepares and judges what was shown once more, under the commit lock, and commits it.
@@ -236,21 +234,34 @@ impl UnsettledCall {
         without: &[Vec<u8>],
         conflicts: Conflicts,
         leave: &ChangeClearance,
-    ) -> Result<CommitResult, CallError> {
+    ) -> Result<CommittedChanges, CallError> {
         let _commit = self.lock_commits().await?;
-        let mut kept = UndoRetention::ForUndo;
+        let mut room = UndoRoom::Enough;
         loop {
-            let (task, held) = self.hold(without, kept, conflicts).await?;
-            // Another call may have come to rely on what this one removes, or undo can not keep
-            // what it could when it was shown.
-            if !is_covered(&facts(self, &held.preview, undo_record(&task)), &changes.facts) {
-                return Err(CallError::Stale("the loss has grown".to_owned()));
-            }
-            match self.commit(&task, held, leave).await {
+            let held = self.hold(without, room, conflicts).await?;
+            self.check_covered(&held, changes)?;
+            match self.commit(held, leave).await {
                 Ok(done) => return Ok(done),
-                Err(CommitError::NotKept) => kept = UndoRetention::Not,
+                Err(CommitError::NotKept(lacking)) => room = lacking,
                 Err(CommitError::Failed(error)) => return Err(error),
             }
         }
     }
+
+    /// Checks that prepared changes lose no more than was shown. Another call may have come to rely
+    /// on what this one removes, or undo can not keep what it could when it was shown.
+    fn check_covered(&self, held: &HeldChanges, shown: &ChangeSet) -> Result<(), CallError> {
+        let HeldChanges { change, room, .. } = held;
+        if room.record() == UndoRecord::Unavailable && shown.room == UndoRoom::Enough {
+            return Err(no_longer_kept());
+        }
+        if !is_covered(&facts(self, &change.preview, room), &shown.facts) {
+            return Err(CallError::Stale("the loss has grown".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn no_longer_kept() -> CallError {
+    CallError::Stale("undo can no longer keep the lost content".to_owned())
 }

@@ -7,6 +7,7 @@ use super::{
     describe::{self, CommitDecision},
     ending::{failed, refused, rendered, trial_report, without_changes},
     resolve::{resolve, roll_back},
+    undo_room::UndoRoom,
     unsettled::{Purpose, UnsettledCall},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     base::{
         error::CallError,
         outcome::Outcome,
-        task::{ChangeTask, Program, UndoRetention},
+        task::{ChangeTask, Program},
     },
     cells::{commit_lock::CommitGuard, context::Deadline, run, why},
     changes::{
@@ -27,8 +28,7 @@ use palisade_plan::{
     cell::FileErrorKind,
     change::{Conflicts, Effect, EvidenceDepth},
 };
-use palisade_policy::{Facts, Judgement, Refusal, UndoRecord, judge_effects};
-use palisade_protocol::ErrorCode;
+use palisade_policy::{Facts, Judgement, Refusal, judge_effects};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -64,7 +64,7 @@ async fn settled(
         return without_changes(outcome);
     }
     if let Purpose::Trial(report) = &unsettled.purpose {
-        return match unsettled.changes(Conflicts::Told, UndoRecord::Kept).await {
+        return match unsettled.changes(Conflicts::Told, UndoRoom::Enough).await {
             Ok(changes) => {
                 let judgement = unsettled.judge(&changes.facts);
                 trial_report(report.clone(), &judgement, &changes, outcome)
@@ -82,13 +82,13 @@ async fn settled(
             refused(&changes, &unsettled.context.session.workspace.0, *refusal, outcome)
         }
         SettleResult::Failed(error, effects) => failed(outcome, error, &effects),
-        SettleResult::Asks(undo) => {
-            unsettled.review(approvals, docket, (None, undo), outcome).await
+        SettleResult::Asks(room) => {
+            unsettled.review(approvals, docket, (None, room), outcome).await
         }
-        SettleResult::Contested(conflict) => {
-            let why = (Some(conflict), UndoRecord::Kept);
-            unsettled.review(approvals, docket, why, outcome).await
-        }
+        SettleResult::Contested(conflict) => match unsettled.undo_room(Conflicts::Told).await {
+            Ok(room) => unsettled.review(approvals, docket, (Some(conflict), room), outcome).await,
+            Err(_) => failed(outcome, conflict, &[]),
+        },
     }
 }
 
@@ -97,20 +97,33 @@ enum SettleResult {
     /// The program changed nothing.
     Nothing,
     /// The changes were committed.
-    Done(CommitResult),
+    Done(CommittedChanges),
     /// A rule denies the changes.
     Denied(Box<ChangeSet>, Box<Refusal>),
     Failed(CallError, Vec<Effect>),
     /// An approver must be asked.
-    Asks(UndoRecord),
+    Asks(UndoRoom),
     /// Some of the changed files were also changed from outside.
     Contested(CallError),
+}
+
+/// The prepared changes of a program.
+pub(super) struct HeldChanges {
+    pub(super) task: ChangeTask,
+    pub(super) change: PreparedChange,
+    pub(super) room: UndoRoom,
+}
+
+/// The result of a commit, and the room that undo had for it.
+pub(super) struct CommittedChanges {
+    pub(super) result: CommitResult,
+    pub(super) room: UndoRoom,
 }
 
 /// The reason why prepared changes were not committed.
 pub(super) enum CommitError {
     /// Undo can not keep what they replace, as they were judged to be kept.
-    NotKept,
+    NotKept(UndoRoom),
     Failed(CallError),
 }
 
@@ -146,27 +159,32 @@ impl UnsettledCall {
             Ok(commit) => commit,
             Err(error) => return SettleResult::Failed(error, Vec::new()),
         };
-        let mut kept = UndoRetention::ForUndo;
+        let mut room = UndoRoom::Enough;
         loop {
-            let (task, held) = match self.hold(&[], kept, Conflicts::Refused).await {
+            let held = match self.hold(&[], room, Conflicts::Refused).await {
                 Ok(held) => held,
                 Err(error) if is_conflict(&error) => return SettleResult::Contested(error),
                 Err(error) => return SettleResult::Failed(error, Vec::new()),
             };
-            if held.preview.effects.is_empty() {
+            let preview = &held.change.preview;
+            if preview.effects.is_empty() {
                 return SettleResult::Nothing;
             }
-            match self.judge(&facts(self, &held.preview, undo_record(&task))) {
+            let facts = facts(self, preview, &held.room);
+            match self.judge(&facts) {
                 Judgement::Ask(_) if self.review == EffectsReview::Required => {
-                    return SettleResult::Asks(undo_record(&task));
+                    return SettleResult::Asks(held.room);
                 }
                 Judgement::Allow(_) | Judgement::Ask(_) => {
-                    let leave = ChangeClearance::Shown(held.preview.digest);
-                    let effects = held.preview.effects.clone();
-                    match self.commit(&task, held, &leave).await {
+                    let leave = ChangeClearance::Shown(preview.digest);
+                    let effects = preview.effects.clone();
+                    if let Some(error) = held.room.refusal(&facts) {
+                        return SettleResult::Failed(error, effects);
+                    }
+                    match self.commit(held, &leave).await {
                         Ok(done) => return SettleResult::Done(done),
                         // It is judged again, as what can not be undone.
-                        Err(CommitError::NotKept) => kept = UndoRetention::Not,
+                        Err(CommitError::NotKept(lacking)) => room = lacking,
                         Err(CommitError::Failed(error)) if is_conflict(&error) => {
                             return SettleResult::Contested(error);
                         }
@@ -176,38 +194,50 @@ impl UnsettledCall {
                     }
                 }
                 Judgement::Deny(refusal) => {
-                    let changes = ChangeSet::new(self, held.preview, undo_record(&task));
+                    let changes = ChangeSet::new(self, held.change.preview, held.room);
                     return SettleResult::Denied(Box::new(changes), Box::new(refusal));
                 }
             }
         }
     }
 
-    /// Prepares the program's changes. If the replaced content exceeds the undo limit, it is not
-    /// stored for undo.
+    /// Returns the room that undo has for what the program replaced.
+    async fn undo_room(&self, conflicts: Conflicts) -> Result<UndoRoom, CallError> {
+        let _commit = self.lock_commits().await?;
+        Ok(self.hold(&[], UndoRoom::Enough, conflicts).await?.room)
+    }
+
+    /// Prepares the program's changes. If undo has no room for the replaced content, it is not stored
+    /// for undo.
     pub(super) async fn hold(
         &self,
         without: &[Vec<u8>],
-        mut kept: UndoRetention,
+        mut room: UndoRoom,
         conflicts: Conflicts,
-    ) -> Result<(ChangeTask, PreparedChange), CallError> {
+    ) -> Result<HeldChanges, CallError> {
         let files = &self.transaction.files;
         let wanted = (&self.tool.spec.name, EvidenceDepth::Full);
         let mut again = false;
         loop {
+            let kept = room.retention();
             let task = ChangeTask::Settle { without: without.to_vec(), kept, conflicts };
             let deadline = Deadline::after(SETTLE);
-            match change::prepare_on(files, &task, wanted, None, &self.context, deadline).await {
-                Err(error) if kept == UndoRetention::ForUndo && exceeds_undo_limit(&error) => {
-                    kept = UndoRetention::Not
-                }
+            let held =
+                change::prepare_on(files, &task, wanted, None, &self.context, deadline).await;
+            let held = held.and_then(|mut change| change.check_undo_room().map(|()| change));
+            let error = match held {
+                Ok(change) => return Ok(HeldChanges { task, change, room }),
+                Err(error) => error,
+            };
+            if let Some(lacking) = self.lacking_room(&task, &error) {
+                room = lacking;
+            } else if is_interrupted_commit(&error) && !again {
                 // Another session's commit was interrupted; it is rolled back first.
-                Err(error) if is_interrupted_commit(&error) && !again => {
-                    again = true;
-                    let taken = resolve(&self.context.session).await?;
-                    self.context.session.tell(taken.findings);
-                }
-                held => return held.map(|held| (task, held)),
+                again = true;
+                let taken = resolve(&self.context.session).await?;
+                self.context.session.tell(taken.findings);
+            } else {
+                return Err(error);
             }
         }
     }
@@ -215,15 +245,22 @@ impl UnsettledCall {
     /// Commits what is prepared, if `leave` allows exactly that.
     pub(super) async fn commit(
         &self,
-        task: &ChangeTask,
-        held: PreparedChange,
+        HeldChanges { task, change, room }: HeldChanges,
         leave: &ChangeClearance,
-    ) -> Result<CommitResult, CommitError> {
-        let done = held.commit(task, leave, &self.context, Deadline::after(SETTLE)).await;
-        done.map_err(|error| match error {
-            error if task.is_kept() && exceeds_undo_limit(&error) => CommitError::NotKept,
-            error => CommitError::Failed(error),
-        })
+    ) -> Result<CommittedChanges, CommitError> {
+        match change.commit(&task, leave, &self.context, Deadline::after(SETTLE)).await {
+            Ok(result) => Ok(CommittedChanges { result, room }),
+            Err(error) => Err(match self.lacking_room(&task, &error) {
+                Some(room) => CommitError::NotKept(room),
+                None => CommitError::Failed(error),
+            }),
+        }
+    }
+
+    /// Returns the lack of room for undo that an error is about.
+    fn lacking_room(&self, task: &ChangeTask, error: &CallError) -> Option<UndoRoom> {
+        let limit = self.context.session.profile.undo_bytes();
+        UndoRoom::lacking(error, limit).filter(|_| task.is_kept())
     }
 
     pub(super) fn judge(&self, facts: &Facts) -> Judgement {
@@ -233,10 +270,11 @@ impl UnsettledCall {
 
     /// Returns the outcome after a commit. If the commit's process ended, tries to roll it back;
     /// else its result is unknown. The caller does not hold the commit lock.
-    pub(super) async fn done(&self, done: CommitResult, mut outcome: Outcome) -> Outcome {
-        match done {
+    pub(super) async fn done(&self, done: CommittedChanges, mut outcome: Outcome) -> Outcome {
+        match done.result {
             CommitResult::Changed { changed, undo, reasons } => {
                 self.arrive();
+                outcome.findings.extend(done.room.notice());
                 let mut data = describe::data(CommitDecision::Committed, &changed.effects);
                 data["transaction"]["kept"] = change::kept(&reasons);
                 let data = rendered(&data);
@@ -265,11 +303,6 @@ impl UnsettledCall {
     }
 }
 
-/// Returns whether the content that a change replaces is stored for undo.
-pub(super) const fn undo_record(task: &ChangeTask) -> UndoRecord {
-    if task.is_kept() { UndoRecord::Kept } else { UndoRecord::Unavailable }
-}
-
 /// Returns `true` if the error is a conflict with changes from outside, or with an earlier commit.
 fn is_conflict(error: &CallError) -> bool {
     matches!(failure(error), Some(FileErrorKind::Conflict)) || is_interrupted_commit(error)
@@ -287,14 +320,4 @@ const fn failure(error: &CallError) -> Option<FileErrorKind> {
         return Some(failure.kind);
     }
     None
-}
-
-/// Returns `true` if the error says that the replaced content exceeds what is stored for undo. A
-/// full transaction is a different error.
-fn exceeds_undo_limit(error: &CallError) -> bool {
-    matches!(
-        error,
-        CallError::File(failure)
-            if failure.kind == FileErrorKind::TooLarge && failure.errno == 0
-    ) || matches!(error, CallError::Refused(refused) if refused.code == ErrorCode::TooLarge)
 }

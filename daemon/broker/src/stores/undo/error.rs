@@ -37,8 +37,9 @@ pub(crate) enum UndoError {
 
 impl From<UndoError> for WireError {
     fn from(error: UndoError) -> Self {
-        let kept = "a result has `undo` if its call can be undone; undo records expire after \
-                    undo.keep, and those of a session's own work earlier if the store is full";
+        let kept = "a result has `undo` if its call can be undone, and a finding `no_undo` if undo had \
+                    no room for it; undo records expire after undo.keep, and those of a session's \
+                    own work earlier if the store is full";
         let force =
             "look at the current contents, then undo with force: true, which overwrites them";
         let (code, hint) = match &error {

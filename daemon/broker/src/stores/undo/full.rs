@@ -31,7 +31,7 @@ impl fmt::Display for StoreFull {
         if self.lacks_bytes() {
             write!(
                 f,
-                "take {} of {} bytes, and this call needs {more} more",
+                "take {} of {} bytes, and this call needs at least {more} more",
                 used.bytes, most.bytes
             )?;
         } else {
@@ -40,7 +40,7 @@ impl fmt::Display for StoreFull {
         if let Some(oldest) = self.oldest {
             write!(f, "; the oldest is {} old", DurationText(oldest))?;
         }
-        write!(f, "; nothing was changed")
+        Ok(())
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             error.message,
             "the undo store of uid 7 is full: 3 records that hold a loss take 90 of 100 bytes, and this \
-             call needs 20 more; the oldest is 3 days old; nothing was changed"
+             call needs at least 20 more; the oldest is 3 days old"
         );
         assert_eq!(
             error.hint,

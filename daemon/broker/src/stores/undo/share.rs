@@ -54,10 +54,10 @@ impl Undos {
     pub(super) fn check_future_room(
         &self,
         head: &Head,
-        more: u64,
+        more: (u64, u64),
         room: u64,
     ) -> Result<(), UndoError> {
-        let (more, mut gone) = (self.more((more, 0), room), Vec::new());
+        let (more, mut gone) = (self.more(more, room), Vec::new());
         let known = self.index(|index| Ok(index.check(head, more, Moment::now(), &mut gone)))?;
         self.unlink(&gone)?;
         known

@@ -4,7 +4,7 @@
 use super::{
     bounds::CALL_NAMES,
     error::UndoError,
-    frame::{self, MAGIC, Tag},
+    frame::{self, HEADER, MAGIC, Tag},
     head::{Head, Owner},
     holds::{DeletionLoss, MARK},
     index::{RecordStatus, seconds},
@@ -37,6 +37,8 @@ const AT_ONCE: usize = 64 * 1024;
 const PRINT: u64 = 64;
 /// The least space that a file occupies.
 const BLOCK: u64 = 4096;
+/// The length of the two frames that end the earlier state, each with a digest.
+const CLOSING: usize = 2 * (HEADER + 32);
 
 /// A call whose change is about to be prepared.
 #[derive(Debug)]
@@ -193,7 +195,7 @@ impl UndoWriter {
         // Smaller contents are checked when they are written.
         if let (RecordLifetime::ForUndo { room }, true) = (self.term, self.missing > BUFFER as u64)
         {
-            self.undos.check_future_room(&self.head, self.missing, room)?;
+            self.undos.check_future_room(&self.head, (self.missing, 0), room)?;
         }
         self.put(Tag::Before, &entry).await
     }
@@ -213,6 +215,16 @@ impl UndoWriter {
         self.put(Tag::Content, piece).await
     }
 
+    /// Refuses the record if there is no room for what [`ready`](Self::ready) will write, before any
+    /// own work is deleted for it.
+    pub(crate) fn check_room(&mut self) -> Result<(), UndoError> {
+        let RecordLifetime::ForUndo { room } = self.term else { return Ok(()) };
+        self.begin()?;
+        let length = (self.buffer.len() + CLOSING) as u64;
+        let more = (self.growth(length), self.later());
+        self.undos.check_future_room(&self.head, more, room)
+    }
+
     /// Writes the rest of the earlier state to disk, before the change may be made. `loses` is what
     /// the change will lose.
     pub(crate) async fn ready(
@@ -224,10 +236,21 @@ impl UndoWriter {
         self.put(Tag::Change, change).await?;
         let digest = self.hash.clone().finalize();
         frame::put(&mut self.buffer, Tag::Ready, &digest);
-        // Once the change is begun, nothing may prevent writing what it left.
+        self.flush(SpaceReservation::Asked { later: self.later() }).await
+    }
+
+    /// The bytes to reserve for what the change leaves. Once it is begun, nothing may prevent
+    /// writing that.
+    const fn later(&self) -> u64 {
         let prints = self.entries.saturating_mul(PRINT);
         let later = self.names.saturating_add(prints).saturating_add(MARK as u64);
-        self.flush(SpaceReservation::Asked { later: later.next_multiple_of(BLOCK) }).await
+        later.next_multiple_of(BLOCK)
+    }
+
+    /// The growth of the file by so many bytes, rounded up as the next daemon will count it, which
+    /// sees the whole file.
+    const fn growth(&self, length: u64) -> u64 {
+        (self.written + length).next_multiple_of(BLOCK) - self.written.next_multiple_of(BLOCK)
     }
 
     /// Makes the record permanent whatever happens, because the change is being made.
@@ -282,10 +305,8 @@ impl UndoWriter {
         let (undos, head, term) = (self.undos.clone(), self.head.clone(), self.term);
         let slot = Arc::clone(&self.slot);
         let length = bytes.len();
-        // Rounded up as the next daemon will count it, which sees the whole file.
-        let before = self.written.next_multiple_of(BLOCK);
+        let more = self.growth(length as u64);
         self.written += length as u64;
-        let more = self.written.next_multiple_of(BLOCK) - before;
         let work = move || {
             match (term, asked) {
                 (RecordLifetime::ForUndo { room }, SpaceReservation::Asked { later }) => {

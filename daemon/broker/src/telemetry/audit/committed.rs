@@ -8,19 +8,23 @@ use palisade_plan::{
     Path,
     change::{Effect, EffectKind, Print},
 };
+use palisade_policy::UndoRecord;
 use palisade_protocol::CallId;
 
 impl Audit {
-    /// Records what a call is about to change; only then it may be committed.
+    /// Records what a call is about to change, and whether it can be undone; only then it may be
+    /// committed.
     pub(crate) async fn committing(
         &self,
         session: &SessionIdentity,
         call: &CallId,
         (effects, digest): (&[Effect], [u8; 32]),
+        undo: UndoRecord,
     ) -> Result<(), RecordError> {
         let ids = (call.to_string(), session.id.to_string());
         let effects = Effects::new(ids, Hash::from(digest), effects.iter().map(committed))
             .map_err(|error| RecordError(error.to_string()))?;
+        let effects = Effects { no_undo: undo == UndoRecord::Unavailable, ..effects };
         self.record(VolumeOwner::User(session.peer.uid), Record::Effects(effects)).await.map(drop)
     }
 }

@@ -371,7 +371,7 @@ async fn a_users_bound_refuses_what_is_new_and_loses_nothing() {
     assert_eq!((used, none, calls.len()), (6 * 5 * 4096, 0, 6));
     let told = error.to_string();
     let start = "the undo store of uid 7 is full: 6 records that hold a loss take 122880 of 131072 bytes, \
-                 and this call needs 24576 more; the oldest is ";
+                 and this call needs at least 24576 more; the oldest is ";
     assert!(told.starts_with(start), "{told}");
     let error = WireError::from(error);
     assert_eq!(error.code, ErrorCode::UndoStoreFull);
