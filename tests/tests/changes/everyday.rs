@@ -377,3 +377,25 @@ fn what_was_made_of_a_committed_file_is_changed_again_with_no_approver() {
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 }
+
+/// An overlay renames no directory that existed before; git does not copy instead, and mv does.
+#[test]
+fn git_mv_of_a_directory_says_how_to_move_it() {
+    for mode in Mode::all() {
+        let desk = Desk::new(mode, &profile_with(&[]));
+        desk.file("docs/a.md", "a\n");
+        let make = "git init -q . && git add docs && \
+                    git -c user.name=x -c user.email=x@example.org commit -qm x";
+        outside(&desk.world, &desk.world.workspace(), make);
+        let error = |line: &str| desk.sandbox.bash(line).error.expect("an error");
+        let moved = error("git mv docs manual");
+        assert!(moved.hint.ends_with("mv DIR NEW && git add -A"), "{mode:?}: {moved}");
+        // The control: another error of the same program.
+        let missing = error("git mv missing manual");
+        assert!(!missing.hint.contains("mv DIR NEW"), "{mode:?}: {missing}");
+        let done = desk.sandbox.bash("mv docs manual && git add -A && git status --short");
+        assert!(done.success, "{mode:?}: {:?}", done.error);
+        assert!(done.stdout.starts_with("R  docs/a.md -> manual/a.md\n"), "{mode:?}: {done:?}");
+        assert_eq!(desk.text("manual/a.md").as_deref(), Some("a\n"), "{mode:?}");
+    }
+}

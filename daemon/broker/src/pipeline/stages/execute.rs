@@ -80,6 +80,7 @@ pub(crate) async fn execute(
                 running.run(program, (route, transaction), (purpose, turn)).await;
             outcome.route = Some(route.name());
             hint_at_transaction(&session, &mut outcome);
+            hint_at_copy(&mut outcome);
             (outcome, unsettled)
         }
         Task::Job(task) => (job::serve::run(task, context, deadline, docket).await, None),
@@ -128,6 +129,23 @@ fn hint_at_transaction(session: &Session, outcome: &mut Outcome) {
             .to_owned();
     }
 }
+
+/// Adds a hint to the error of a command that could not rename something in a transaction: its
+/// overlay renames no directory that existed before. Programs report the error in these words.
+fn hint_at_copy(outcome: &mut Outcome) {
+    let is_overlaid = outcome.route == Some(RouteName::Transaction);
+    let is_told = [&outcome.stderr, &outcome.stdout].iter().any(|text| text.contains(CROSS_DEVICE));
+    let error = outcome.error.as_mut().filter(|error| error.code == FAILED);
+    if let Some(error) = error.filter(|_| is_overlaid && is_told) {
+        error.hint = "a directory that existed before the command can not be renamed, and nothing \
+                      can be renamed between the workspace and /tmp: use mv, which copies instead. \
+                      In place of `git mv DIR NEW`: mv DIR NEW && git add -A"
+            .to_owned();
+    }
+}
+
+/// The kernel's error EXDEV, as programs print it.
+const CROSS_DEVICE: &str = "cross-device link";
 
 const FAILED: ErrorCode = ErrorCode::CommandFailed;
 
