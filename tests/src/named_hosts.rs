@@ -18,6 +18,8 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 /// A daemon whose host knows names of the test's own.
@@ -217,9 +219,22 @@ impl NamedHosts {
         below.filter(|process| process.name == "palisade-egress").map(|room| room.pid).collect()
     }
 
-    /// Returns the records of connections so far.
+    /// Returns the records of connections so far. What has just ended may not be recorded yet, so
+    /// they are read until no more come.
     #[must_use]
     pub fn connections(&self) -> Vec<Connection> {
+        let mut found = self.recorded_connections();
+        loop {
+            thread::sleep(Duration::from_millis(100));
+            let now = self.recorded_connections();
+            if now.len() == found.len() {
+                return now;
+            }
+            found = now;
+        }
+    }
+
+    fn recorded_connections(&self) -> Vec<Connection> {
         let mut found = Vec::new();
         let read = Reader::new(&self.world.state().join("audit")).read::<ReadError>(|sighted| {
             if let Record::Connection(connection) = sighted?.entry.record {

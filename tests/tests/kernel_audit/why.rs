@@ -4,7 +4,7 @@
 use palisade_protocol::{CallResult, Denial, ErrorCode, Receipt};
 use palisade_tests::{KernelAudit, Mode, Sandbox, World};
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, thread, time::Duration};
 
 fn code(result: &CallResult) -> Option<ErrorCode> {
     result.error.as_ref().map(|error| error.code)
@@ -237,5 +237,39 @@ fn why_tells_it_from_the_log_afterwards() {
         assert_eq!(told.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&told.stdout).contains("No refusal was recorded."));
         assert_eq!(why(&["no-such-call"]).status.code(), Some(1));
+    }
+}
+
+/// A daemon replies first and then writes the records: who asks at once is not told that there was no
+/// such call.
+#[test]
+fn the_records_of_a_call_that_has_just_ended_are_awaited() {
+    for mode in Mode::all() {
+        let world = World::new(mode);
+        let sandbox = world.open();
+        let (result, _) = denial(&sandbox, "read_file", json!({"path": "/srv/x"}));
+        drop(sandbox);
+        let (log, late) = (world.state().join("audit"), world.outside().join("late"));
+        fs::create_dir(&late).unwrap();
+        let name = "c0000-000000000001.jsonl";
+        let text = fs::read_to_string(log.join(name)).unwrap();
+        let (before, _) = text.split_once(result.call_id.as_str()).unwrap();
+        let (before, _) = before.rsplit_once('\n').unwrap();
+        fs::write(late.join(name), format!("{before}\n")).unwrap();
+        for words in [&["why"][..], &["audit", "show"]] {
+            let mut command = world.command("palisade");
+            command.args(words).arg(result.call_id.as_str()).arg("--dir").arg(&late);
+            // The control: nothing comes.
+            assert_eq!(command.output().unwrap().status.code(), Some(1), "{mode:?}: {words:?}");
+            command.stdout(Stdio::piped());
+            let asking = command.spawn().unwrap();
+            thread::sleep(Duration::from_millis(200));
+            fs::write(late.join(name), &text).unwrap();
+            let told = asking.wait_with_output().unwrap();
+            let said = String::from_utf8(told.stdout).unwrap();
+            assert_eq!(told.status.code(), Some(0), "{mode:?}: {words:?}: {said}");
+            assert!(said.contains("/srv/x"), "{mode:?}: {words:?}: {said}");
+            fs::write(late.join(name), format!("{before}\n")).unwrap();
+        }
     }
 }

@@ -6,11 +6,48 @@ use crate::{
     call::id::{self, CallSelector},
     failure::Failure,
 };
-use palisade_audit::{Filter, Reader, Record};
-use std::collections::BTreeSet;
+use palisade_audit::{Filter, Kind, Reader, Record};
+use std::{
+    collections::BTreeSet,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// The name of the profile under which `palisade why --trace` runs a call again.
 pub(crate) const TRACED: &str = "traced-call";
+
+/// The age up to which a call without a result may have ended just now.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// The longest wait for the result of a recent call, and the time between two looks.
+const LATE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Finds a call as [`find`] does. If it is recent and has no result in the log, waits a moment for
+/// it: a daemon replies to its client before it writes the records of what has ended.
+pub(super) fn find_ended(directory: &Directory, wanted: &CallSelector) -> Result<String, Failure> {
+    let limit = Instant::now() + LATE;
+    loop {
+        let call_id = find(directory, wanted)?;
+        let may_end = id::is_younger(&call_id, RECENT) && Instant::now() < limit;
+        if !may_end || is_ended(directory, &call_id)? {
+            return Ok(call_id);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Returns `true` if the log has the call's result.
+fn is_ended(directory: &Directory, call_id: &str) -> Result<bool, Failure> {
+    let (call_id, kind) = (Some(call_id.to_owned()), Some(Kind::Result));
+    let mut reader = Reader::new(&directory.find()?);
+    let mut found = false;
+    read(&mut reader, &Filter { call_id, kind, ..Filter::default() }, |_| {
+        found = true;
+        Ok(())
+    })?;
+    Ok(found)
+}
 
 /// Returns the full id of a call. A prefix that no call in the log has is returned as typed.
 pub(crate) fn find(directory: &Directory, wanted: &CallSelector) -> Result<String, Failure> {

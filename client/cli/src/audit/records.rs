@@ -2,7 +2,7 @@
 //! user those of their own calls and an operator those of all.
 
 use super::{
-    find::find,
+    find::{find, find_ended},
     log::{Directory, read},
 };
 use crate::{
@@ -70,7 +70,8 @@ fn is_in_log(log: &Directory, sent: &RecordsOfCall) -> bool {
 
 /// Reads the records of a call from the log's directory and its archives.
 fn in_log(log: &Directory, wanted: &CallSelector) -> Result<RecordsOfCall, Failure> {
-    let call_id = find(log, wanted)?;
+    // A daemon that is asked writes its records first.
+    let call_id = if log.is_named() { find_ended(log, wanted) } else { find(log, wanted) }?;
     let (mut records, mut session) = (Vec::new(), None);
     let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
     read(&mut log.reader()?.only_with(&[&call_id]), &filter, |sighted| {

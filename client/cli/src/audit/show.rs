@@ -1,7 +1,7 @@
 //! `palisade audit show`: everything about one call.
 
 use super::{
-    find::find,
+    find::find_ended,
     log::{Directory, read},
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(super) struct ShowCall {
 
 impl ShowCall {
     pub(super) fn perform(self) -> Result<u8, Failure> {
-        let call_id = find(&self.directory, &self.call_id)?;
+        let call_id = find_ended(&self.directory, &self.call_id)?;
         let mut reader = self.directory.reader()?;
         let filter = Filter { call_id: Some(call_id.clone()), ..Filter::default() };
         let mut found = Vec::new();

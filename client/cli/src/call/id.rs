@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use palisade_client::CallId;
+use std::time::{Duration, SystemTime};
 
 /// The argument that means the newest call.
 pub(crate) const LAST: &str = "last";
@@ -32,6 +33,17 @@ pub(crate) fn parse(text: &str) -> Result<CallSelector, String> {
 /// Returns the first part of an id, which is enough to identify its call.
 pub(crate) fn short(id: &str) -> &str {
     id.get(..SHORT).unwrap_or(id)
+}
+
+/// Returns `true` if a call began less than this time ago. The first 48 bits of an id are the
+/// milliseconds since 1970.
+pub(crate) fn is_younger(id: &str, age: Duration) -> bool {
+    let digits: String = id.chars().filter(|digit| *digit != '-').take(12).collect();
+    let began = match (digits.len(), u64::from_str_radix(&digits, 16)) {
+        (12, Ok(began)) => SystemTime::UNIX_EPOCH + Duration::from_millis(began),
+        (_, _) => return false,
+    };
+    SystemTime::now().duration_since(began).is_ok_and(|passed| passed < age)
 }
 
 /// Picks the only match for a prefix, or an exact match. `found` has all ids with the prefix,
@@ -72,6 +84,21 @@ mod tests {
         assert_eq!(parse("0199"), Ok(CallSelector::Prefix("0199".parse().unwrap())));
         for text in ["", "a b", "../x"] {
             assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_age_of_a_call_is_in_its_id() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        let id = |before: u128| {
+            let digits = format!("{:012x}", now - before);
+            format!("{}-{}-7fff-8000-000000000000", &digits[..8], &digits[8..])
+        };
+        let minute = Duration::from_secs(60);
+        assert!(is_younger(&id(1_000), minute) && is_younger(short(&id(1_000)), minute));
+        assert!(!is_younger(&id(61_000), minute));
+        for text in ["", "ffff", "last", "no-such-call", "é00000000000"] {
+            assert!(!is_younger(text, minute), "{text:?}");
         }
     }
 
