@@ -100,9 +100,11 @@ pub struct WorkingTreeEvidence {
     /// True if the index of this repository, or of one around it, listed the path, or something
     /// below it, before the change. The same holds if the commit that was checked out had it.
     pub is_tracked: bool,
-    /// True if the index lists the path afterwards.
+    /// True if the index lists the path afterwards, or the path from which the file was renamed
+    /// without git.
     pub stays_tracked: bool,
-    /// A commit, reachable afterwards, that has these bytes at this path.
+    /// A commit, reachable afterwards, that has these bytes at this path, or at the path from which
+    /// the file was renamed without git.
     pub commit: Option<String>,
     /// The ignored directory that contains the path, or is the path.
     pub ignored: Option<Path>,

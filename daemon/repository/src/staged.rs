@@ -5,6 +5,7 @@ use gix_hash::Kind;
 
 const STAT: usize = 40;
 const MODE: usize = 24;
+const SIZE: usize = 36;
 const EXTENDED: u16 = 0x4000;
 const INTENT_TO_ADD: u16 = 0x2000;
 const SKIP_WORKTREE: u16 = 0x4000;
@@ -32,6 +33,9 @@ pub struct StagedEntry {
     pub object: ObjectId,
     /// The type of the path.
     pub entry_type: StagedType,
+    /// The size in bytes of the file that was staged, as git noted it: its lower 32 bits, or 0 if git
+    /// does not know it.
+    pub size: u32,
     /// The stage: 0, or 1 to 3 for the sides of a conflict.
     pub stage: u8,
     /// True if the path is only announced (`git add --intent-to-add`), with nothing staged.
@@ -153,8 +157,11 @@ fn parse_entry(
     let malformed = || RepositoryError::malformed(b"index", "an entry is cut");
     let start = input.bytes.len();
     let stat = input.take(STAT).ok_or_else(malformed)?;
-    let mode = stat.get(MODE..MODE + 4).and_then(|mode| mode.try_into().ok());
-    let mode = u32::from_be_bytes(mode.ok_or_else(malformed)?);
+    let number = |at: usize| {
+        let bytes = stat.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(u32::from_be_bytes).ok_or_else(malformed)
+    };
+    let (mode, size) = (number(MODE)?, number(SIZE)?);
     let object = input.take(kind.len_in_bytes()).and_then(|id| ObjectId::try_from(id).ok());
     let flags = input.u16().ok_or_else(malformed)?;
     let extended = if flags & EXTENDED == 0 { Some(0) } else { input.u16() };
@@ -182,6 +189,7 @@ fn parse_entry(
         path,
         object: object.ok_or_else(malformed)?,
         entry_type,
+        size,
         stage: u8::try_from((flags >> 12) & 3).unwrap_or_default(),
         intent_to_add: extended & INTENT_TO_ADD != 0,
         skip_worktree: extended & SKIP_WORKTREE != 0,

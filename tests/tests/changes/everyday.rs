@@ -309,7 +309,7 @@ fn the_message_of_the_last_commit_may_be_deleted_and_undo_has_it() {
 }
 
 /// Calls that change a committed file, each on what the one before left of it.
-const CHANGED_AGAIN: [TableCase; 6] = [
+const CHANGED_AGAIN: [TableCase; 7] = [
     (
         &[
             Tool(
@@ -353,6 +353,10 @@ const CHANGED_AGAIN: [TableCase; 6] = [
             Bash("sed -i s/more/less/ docs/questions.md"),
         ],
         "tail -1 docs/questions.md | grep -qx less",
+    ),
+    (
+        &[Bash("mv docs manual"), Bash("sed -i s/colour/color/g manual/*.md")],
+        "! grep -q colour manual/*.md && git show HEAD:docs/guide.md | grep -q colour",
     ),
 ];
 

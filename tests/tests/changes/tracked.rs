@@ -39,7 +39,7 @@ const LISTED: &str = "python3 -c 'import os, struct; n = 2**32 - 1; os.setxattr(
     \"system.posix_acl_access\", struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHI\", *e) for e in \
     [(1, 6, n), (2, 4, os.getuid()), (4, 4, n), (16, 4, n), (32, 4, n)]))'";
 
-const LOSING: [Case; 20] = [
+const LOSING: [Case; 26] = [
     // A repository that the session makes inside of the one that tracks the file.
     case("true", &["git init -q src", "rm -rf src/target"], "! test -e src/target/mod.rs"),
     case(
@@ -123,9 +123,39 @@ const LOSING: [Case; 20] = [
         &["rm -rf .git/rebase-merge"],
         "! test -e .git/rebase-merge",
     ),
+    // Files that were renamed without git: what a commit has of them is only the version that it
+    // has, at a path of the same repository, and git does not agree that it is gone.
+    case("true", &["mv README.md new.md", "rm new.md"], "! test -e new.md"),
+    case(
+        "echo uncommitted >> README.md",
+        &["mv README.md new.md", "sed -i s/kept/x/ new.md"],
+        "grep -qx x new.md",
+    ),
+    case("echo mine > new.md && rm README.md", &["echo x > new.md"], "grep -qx x new.md"),
+    case(
+        "ln README.md second.md",
+        &["mv README.md new.md", "sed -i s/kept/x/ new.md"],
+        "grep -qx x new.md",
+    ),
+    case(
+        "git init -q sub",
+        &["mv README.md sub/new.md", "echo x > sub/new.md"],
+        "grep -qx x sub/new.md",
+    ),
+    case(
+        "rm -rf .git",
+        &[
+            "git init -q . && git add README.md && \
+             git -c user.name=x -c user.email=x@example.org commit -qm mine",
+            "mv README.md new.md",
+            "sed -i s/kept/x/ new.md",
+            "rm -rf .git",
+        ],
+        "! test -e .git",
+    ),
 ];
 
-const HARMLESS: [Case; 14] = [
+const HARMLESS: [Case; 18] = [
     case("true", &["git init -q src", "rm -rf node_modules"], "! test -e node_modules"),
     case(SUBMODULE, &["rm -rf lib/node_modules"], "! test -e lib/node_modules"),
     case("git rm -q -r --cached README.md", &["rm README.md"], "! test -e README.md"),
@@ -175,6 +205,27 @@ const HARMLESS: [Case; 14] = [
          echo both > c && git add c",
         &["GIT_EDITOR=true git rebase --continue"],
         "grep -qx 'put aside' README.md && ! test -e .git/rebase-merge",
+    ),
+    // Files that were renamed without git.
+    case(
+        "true",
+        &["mv README.md new.md", "sed -i s/kept/x/ new.md"],
+        "grep -qx x new.md && test $(git show HEAD:README.md) = kept",
+    ),
+    case(
+        "true",
+        &["mv README.md new.md", "mv new.md newer.md", "echo x > newer.md"],
+        "grep -qx x newer.md && test $(git show HEAD:README.md) = kept",
+    ),
+    case(
+        "true",
+        &["mv README.md new.md", "echo more >> new.md", "sed -i s/kept/x/ new.md"],
+        "grep -qx x new.md && grep -qx more new.md",
+    ),
+    case(
+        "true",
+        &["mv README.md new.md", "sed -i s/kept/x/ new.md && git add -A && git commit -qm moved"],
+        "test $(git show HEAD:new.md) = x && test $(git show HEAD~1:README.md) = kept",
     ),
 ];
 

@@ -15,6 +15,7 @@ mod noticed;
 mod obeyed;
 mod object_files;
 mod operations;
+mod renamed;
 mod repositories;
 mod tracked;
 mod trees;

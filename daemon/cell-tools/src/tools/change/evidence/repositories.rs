@@ -9,6 +9,7 @@ use super::{
     lost::{LostEntry, ancestors},
     noticed::{ChangedParts, ChangedRepositories, note_part},
     object_files::{ChangedObjects, changed_objects},
+    renamed::ListedFiles,
     tracked::TrackedPaths,
     trees::{self, TreeView, Trees, relative},
     working_tree::{WorkingTree, bounds},
@@ -144,6 +145,18 @@ impl<'a> Repositories<'a> {
                 (is_asked && may_be_kept).then_some((&mut known.commit, lost))
             });
             tree.ask(trees, wanted.collect());
+            // Those that are left may have been renamed without git, by an earlier call.
+            let wanted = earlier.iter_mut().zip(lost).filter_map(|(one, lost)| {
+                let GitEvidence::WorkingTree(known) = &mut one.git else { return None };
+                let is_here = tracked.top_of(&lost_path(lost, &trees.top)?).as_ref() == Some(top);
+                let may_be_renamed = !known.is_tracked && known.ignored.is_none();
+                let is_asked = one.kind == EarlierKind::File && may_be_renamed;
+                (is_here && is_asked && known.commit.is_none()).then_some((known, lost))
+            });
+            let wanted: Vec<_> = wanted.collect();
+            if let Some(index) = tracked.index(top).filter(|_| !wanted.is_empty()) {
+                tree.ask_renamed(trees, &ListedFiles::of(index), wanted);
+            }
         }
     }
 

@@ -49,6 +49,11 @@ impl<'a> TrackedPaths<'a> {
         top
     }
 
+    /// Returns the index of a working tree in which a path was looked for, if it could be read.
+    pub(super) fn index(&self, top: &[u8]) -> Option<&StagingIndex> {
+        self.indexes.get(top)?.as_ref()
+    }
+
     /// Returns `true` if git tracks a path, or something below it. Repositories further out count
     /// too, because a program can make one in the working tree of another. An index that can not be
     /// read counts as if it listed everything.

@@ -5,10 +5,12 @@ use super::{
     super::settle::content,
     linked::RepositoryPlace,
     lost::LostEntry,
+    renamed::ListedFiles,
     repositories::{in_repository, lost_path},
     tracked::{TrackedPaths, is_listed},
     trees::Trees,
 };
+use palisade_plan::evidence::WorkingTreeEvidence;
 use palisade_repository::{
     Bounds, ContentQuery, FileType, Repository, RepositoryError, StagingIndex, Tips,
 };
@@ -82,6 +84,33 @@ impl WorkingTree {
         let Ok(answers) = repository.keeps_all(tips, queries) else { return };
         for ((commit, _), answer) in wanted.into_iter().zip(answers) {
             *commit = answer.ok().map(|blob| blob.commit.to_string());
+        }
+    }
+
+    /// Notes for each file that was renamed without git a reachable commit that has its bytes at the
+    /// earlier path. Such a file stays tracked as long as the index lists that path.
+    pub(super) fn ask_renamed(
+        &self,
+        trees: &Trees,
+        listed: &ListedFiles<'_>,
+        mut wanted: Vec<(&mut WorkingTreeEvidence, &LostEntry)>,
+    ) {
+        let Some(LaterState { repository, tips, index }) = &self.later else { return };
+        let mut earlier = Vec::new();
+        for (at, (_, lost)) in wanted.iter().enumerate() {
+            let missing = listed.missing(trees, &self.top, lost.seen.file_size());
+            earlier.extend(missing.into_iter().map(|path| (at, *lost, path)));
+        }
+        let queries = earlier.iter().map(|(_, lost, path)| {
+            let (file_type, content) = content_of(lost);
+            ContentQuery { path, file_type, content }
+        });
+        let Ok(answers) = repository.keeps_all(tips, queries) else { return };
+        for ((at, _, path), answer) in earlier.into_iter().zip(answers) {
+            if let (Some((known, _)), Ok(blob)) = (wanted.get_mut(at), answer) {
+                known.commit = Some(blob.commit.to_string());
+                known.stays_tracked |= is_listed(index, path);
+            }
         }
     }
 }
