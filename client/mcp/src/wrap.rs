@@ -8,6 +8,7 @@ mod backoff;
 mod flow;
 mod inner;
 mod input;
+mod label;
 mod life;
 mod message;
 mod output;

@@ -24,9 +24,9 @@ By default it has profile readonly: no network, nothing of the user's home but t
 directory of its own instead of a workspace. So install the server first, or name a profile with
 the paths and hosts that it needs (docs/agents.md).
 
-The server's list of tools and its instructions are recorded at the first start. If they change, an
-approver is asked, and every call is refused until they are approved, or accepted with
---accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The server's hints that a
+The server's list of tools, its instructions and the name that it gives itself are recorded at the
+first start. If they change, an approver is asked, and every call is refused until they are approved,
+or accepted with --accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The server's hints that a
 tool is harmless are replaced. Its requests to the agent (sampling, elicitation, roots) are
 refused.
 

@@ -1,6 +1,9 @@
 //! The file that records the accepted tools of a server.
 
-use super::tool_list::{MAX_SIZE, ToolList, ToolListError};
+use super::{
+    label::RecordedLabel,
+    tool_list::{MAX_SIZE, ToolList, ToolListError},
+};
 use serde_json::{Value, json};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -14,7 +17,10 @@ use uuid::Uuid;
 const MAX_FILE: u64 = 8 * MAX_SIZE as u64;
 
 /// The version of the file's format.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+
+/// The version of files that do not have the name which the server gives itself.
+const UNLABELLED: u64 = 1;
 
 /// The reason the file can not be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +47,7 @@ pub(crate) struct PinFile {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Same,
-    /// No tools were accepted before; these are now.
+    /// Nothing was accepted before, or all except for the server's name; all of it is now.
     First,
     /// The changes.
     Changed(Vec<String>),
@@ -59,7 +65,12 @@ impl PinFile {
     /// Compares a list with the accepted one. The first list is accepted.
     pub(super) fn compare(&self, list: &ToolList) -> Result<Comparison, PinError> {
         if let Some(accepted) = self.read()? {
-            return Ok(comparison(list, &accepted));
+            if accepted.has_label() || list.clone().with_label(None).digest() != accepted.digest() {
+                return Ok(comparison(list, &accepted));
+            }
+            // An earlier version of this program did not record the name.
+            self.accept(list)?;
+            return Ok(Comparison::First);
         }
         if self.write(list, |from, to| fs::hard_link(from, to))? == Written::Yes {
             return Ok(Comparison::First);
@@ -89,16 +100,24 @@ impl PinFile {
         }
         let mut value: Value =
             serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-        if value.get("version") != Some(&json!(VERSION)) {
-            return Err(damaged(format!("its version is not {VERSION}")));
-        }
+        let label = match value.get("version").and_then(Value::as_u64) {
+            Some(VERSION) => {
+                let label = value.get("server").and_then(RecordedLabel::from_value);
+                Some(label.ok_or_else(|| damaged("it has no name of the server".to_owned()))?)
+            }
+            Some(UNLABELLED) => None,
+            Some(_) | None => {
+                return Err(damaged(format!("its version is neither {UNLABELLED} nor {VERSION}")));
+            }
+        };
         let tools = match value.get_mut("tools").map(Value::take) {
             Some(Value::Array(tools)) => tools,
             Some(_) | None => return Err(damaged("it has no list of tools".to_owned())),
         };
         let instructions = value.get("instructions").and_then(Value::as_str).unwrap_or_default();
         let list = ToolList::new(tools, instructions)
-            .map_err(|error: ToolListError| damaged(error.to_string()))?;
+            .map_err(|error: ToolListError| damaged(error.to_string()))?
+            .with_label(label);
         if value.get("digest") != Some(&json!(list.digest())) {
             return Err(damaged("its digest is not that of its tools".to_owned()));
         }
@@ -162,8 +181,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn list(names: &[&str]) -> ToolList {
+        labelled("server", names)
+    }
+
+    fn labelled(label: &str, names: &[&str]) -> ToolList {
         let tool = |name: &&str| json!({"name": name, "inputSchema": {}});
-        ToolList::new(names.iter().map(tool).collect(), "").unwrap()
+        let label = RecordedLabel { name: label.to_owned(), version: None };
+        ToolList::new(names.iter().map(tool).collect(), "").unwrap().with_label(Some(label))
     }
 
     #[test]
@@ -185,12 +209,46 @@ mod tests {
     }
 
     #[test]
+    fn another_name_of_the_server_is_a_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let pin = PinFile::new(directory.path().join("tools.json"));
+        assert_eq!(pin.compare(&labelled("one", &["x"])).unwrap(), Comparison::First);
+        let changed = Comparison::Changed(vec!["changed the server's name".to_owned()]);
+        assert_eq!(pin.compare(&labelled("two", &["x"])).unwrap(), changed);
+        assert_eq!(pin.compare(&labelled("one", &["x"])).unwrap(), Comparison::Same);
+    }
+
+    /// The name is added to a file of an earlier version of this program, and only to one whose tools
+    /// are the same.
+    #[test]
+    fn a_file_without_the_servers_name_gets_it_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let pin = PinFile::new(directory.path().join("tools.json"));
+        let earlier = list(&["x"]).with_label(None);
+        let mut file = earlier.to_value();
+        (file["version"], file["digest"]) = (json!(UNLABELLED), json!(earlier.digest()));
+        fs::write(pin.path(), file.to_string()).unwrap();
+        let changed = Comparison::Changed(vec!["added tool y".to_owned()]);
+        assert_eq!(pin.compare(&labelled("one", &["x", "y"])).unwrap(), changed);
+        assert_eq!(pin.compare(&labelled("two", &["x"])).unwrap(), Comparison::First);
+        assert_eq!(pin.compare(&labelled("two", &["x"])).unwrap(), Comparison::Same);
+        let changed = Comparison::Changed(vec!["changed the server's name".to_owned()]);
+        assert_eq!(pin.compare(&labelled("one", &["x"])).unwrap(), changed);
+    }
+
+    #[test]
     fn a_damaged_file_is_an_error_and_not_a_first_use() {
         let directory = tempfile::tempdir().unwrap();
         let pin = PinFile::new(directory.path().join("tools.json"));
         pin.compare(&list(&["x"])).unwrap();
         let good = fs::read_to_string(pin.path()).unwrap();
-        for bad in [String::new(), "{}".to_owned(), good.replace("\"x\"", "\"z\"")] {
+        for bad in [
+            String::new(),
+            "{}".to_owned(),
+            good.replace("\"x\"", "\"z\""),
+            good.replace("\"server\"", "\"other\""),
+            good.replace("version\": 2", "version\": 1"),
+        ] {
             fs::write(pin.path(), bad).unwrap();
             let error = pin.compare(&list(&["x"])).unwrap_err();
             assert!(matches!(error, PinError::Damaged { .. }), "{error}");

@@ -6,6 +6,7 @@ use super::{
     agent::{AgentRequest, AgentWriter},
     approval::ToolsApproval,
     backoff::Backoff,
+    label::ServerLabel,
     life::{CommitOutcome, LifeError, RequestError, Requester, ServerSetup},
     message::{RpcError, printable},
     output::ended_because,
@@ -177,12 +178,14 @@ impl Relay {
         }
         let refusal = self.refusal(Patience::None).await;
         let Some(server) = &self.server else { return Err(self.gone()) };
-        let mut welcome = server.welcome();
+        if let Some(why) = refusal {
+            eprintln!("warning: {why}");
+            return Ok(server.welcome(&ServerLabel::own(&self.setup.name)));
+        }
+        let mut welcome = server.welcome(&server.label());
         let instructions = server.list.instructions();
-        match refusal {
-            Some(why) => eprintln!("warning: {why}"),
-            None if !instructions.is_empty() => welcome["instructions"] = json!(instructions),
-            None => {}
+        if !instructions.is_empty() {
+            welcome["instructions"] = json!(instructions);
         }
         Ok(welcome)
     }

@@ -1,6 +1,7 @@
 //! A server that has been introduced: what it said about itself, and the tools that it has.
 
 use super::{
+    label::ServerLabel,
     life::{LifeError, ServerLife, ServerSetup},
     message::printable,
     tool_list::ToolList,
@@ -12,8 +13,8 @@ use tokio::sync::watch;
 /// The capabilities of a server that are announced to the agent, without their options.
 const CAPABILITIES: [&str; 3] = ["tools", "resources", "prompts"];
 
-/// The maximum length of the server's own name and version, in characters.
-const MAX_LABEL: usize = 200;
+/// The maximum length of the version of the protocol, in characters.
+const MAX_VERSION: usize = 200;
 
 /// A server that has answered `initialize`.
 #[derive(Debug)]
@@ -45,24 +46,27 @@ impl StartedServer {
     /// Reads the tools again if the server said that they have changed.
     pub(super) async fn refresh(&mut self) -> Result<(), LifeError> {
         if self.life.has_new_tools && has(&self.answer, "tools") {
-            self.list = self.life.tools(instructions(&self.answer)).await?;
+            self.list = read_tools(&mut self.life, &self.answer).await?;
         }
         Ok(())
     }
 
-    /// Returns the server's answer to `initialize` for the agent, without its instructions.
-    pub(super) fn welcome(&self) -> Value {
+    /// Returns the name and version that the server gives itself.
+    pub(super) fn label(&self) -> ServerLabel {
+        ServerLabel::of_answer(&self.answer)
+    }
+
+    /// Returns the server's answer to `initialize` for the agent, with this label and without its
+    /// instructions.
+    pub(super) fn welcome(&self, label: &ServerLabel) -> Value {
         let capabilities = CAPABILITIES.iter().filter(|name| has(&self.answer, name));
         let capabilities: Map<String, Value> =
             capabilities.map(|&name| (name.to_owned(), json!({}))).collect();
-        let text = |value: Option<&Value>| {
-            printable(value.and_then(Value::as_str).unwrap_or("unknown"), MAX_LABEL)
-        };
-        let info = |key| text(self.answer.get("serverInfo").and_then(|info| info.get(key)));
+        let version = self.answer.get("protocolVersion").and_then(Value::as_str);
         json!({
-            "protocolVersion": text(self.answer.get("protocolVersion")),
+            "protocolVersion": printable(version.unwrap_or("unknown"), MAX_VERSION),
             "capabilities": capabilities,
-            "serverInfo": {"name": info("name"), "version": info("version")},
+            "serverInfo": label.shown(),
         })
     }
 }
@@ -72,12 +76,18 @@ async fn introduce(
     introduction: &Map<String, Value>,
 ) -> Result<(Value, ToolList), LifeError> {
     let answer = life.initialize(introduction).await?;
-    let list = if has(&answer, "tools") {
-        life.tools(instructions(&answer)).await?
-    } else {
-        life.no_tools(instructions(&answer))?
-    };
+    let list = read_tools(life, &answer).await?;
     Ok((answer, list))
+}
+
+/// Reads the tools of a server that gave this answer to `initialize`.
+async fn read_tools(life: &mut ServerLife, answer: &Value) -> Result<ToolList, LifeError> {
+    let list = if has(answer, "tools") {
+        life.tools(instructions(answer)).await?
+    } else {
+        life.no_tools(instructions(answer))?
+    };
+    Ok(list.with_label(Some(ServerLabel::of_answer(answer).recorded())))
 }
 
 /// Returns `true` if an answer to `initialize` names a capability.

@@ -1,7 +1,7 @@
-//! The tools and instructions of a server: what is recorded of them, what has changed, and what an
-//! agent is shown.
+//! The tools, name and instructions of a server: what is recorded of them, what has changed, and what
+//! an agent is shown.
 
-use super::message::printable;
+use super::{label::RecordedLabel, message::printable};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -37,11 +37,13 @@ pub(super) enum ToolListError {
     Schema(String),
 }
 
-/// The tools of a server by name, and its instructions.
+/// The tools of a server by name, its instructions, and its own name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ToolList {
     tools: BTreeMap<String, Map<String, Value>>,
     instructions: String,
+    /// `None` in a record of an earlier version of this program.
+    label: Option<RecordedLabel>,
 }
 
 impl ToolList {
@@ -64,8 +66,17 @@ impl ToolList {
                 return Err(ToolListError::Twice(name));
             }
         }
-        let list = Self { tools, instructions: instructions.to_owned() };
+        let list = Self { tools, instructions: instructions.to_owned(), label: None };
         if list.canonical().len() > MAX_SIZE { Err(ToolListError::TooLarge) } else { Ok(list) }
+    }
+
+    /// Adds the name that the server gives itself.
+    pub(super) fn with_label(self, label: Option<RecordedLabel>) -> Self {
+        Self { label, ..self }
+    }
+
+    pub(super) const fn has_label(&self) -> bool {
+        self.label.is_some()
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
@@ -82,7 +93,12 @@ impl ToolList {
 
     /// Returns the list as JSON, for a file.
     pub(super) fn to_value(&self) -> Value {
-        json!({"tools": self.tools.values().collect::<Vec<_>>(), "instructions": self.instructions})
+        let tools: Vec<_> = self.tools.values().collect();
+        let mut value = json!({"tools": tools, "instructions": self.instructions});
+        if let Some(label) = &self.label {
+            value["server"] = label.to_value();
+        }
+        value
     }
 
     /// Returns the list with all keys in order and without space: equal lists have equal texts.
@@ -123,7 +139,19 @@ impl ToolList {
         let is_told = accepted.is_some_and(|before| before.instructions == self.instructions);
         let told = (!is_told && !self.instructions.is_empty())
             .then(|| format!("instructions: {}", indented(&self.instructions)));
-        tools.chain(told).collect()
+        let label = accepted.and_then(|accepted| accepted.label.as_ref());
+        tools.chain(self.new_label_texts(label)).chain(told).collect()
+    }
+
+    /// Returns the texts of the label that are new since the accepted one.
+    fn new_label_texts(&self, accepted: Option<&RecordedLabel>) -> Vec<String> {
+        let Some(label) = &self.label else { return Vec::new() };
+        let is_named = accepted.is_some_and(|accepted| accepted.name == label.name);
+        let name = (!is_named).then(|| format!("server name: {}", indented(&label.name)));
+        let before = accepted.and_then(|accepted| accepted.version.as_ref());
+        let version = label.version.as_ref().filter(|&version| before != Some(version));
+        let version = version.map(|version| format!("server version: {}", indented(version)));
+        name.into_iter().chain(version).collect()
     }
 
     /// Says how this list differs from the accepted one. Names of tools are plain, and nothing else of
@@ -142,6 +170,15 @@ impl ToolList {
         }
         let removed = accepted.tools.keys().filter(|name| !self.contains(name));
         changes.extend(removed.map(|name| format!("removed tool {name}")));
+        // A record without a label is of an earlier version of this program.
+        if let (Some(label), Some(before)) = (&self.label, &accepted.label) {
+            if label.name != before.name {
+                changes.push("changed the server's name".to_owned());
+            }
+            if label.version != before.version {
+                changes.push("changed the server's version, which is not only a number".to_owned());
+            }
+        }
         if self.instructions != accepted.instructions {
             changes.push("changed the instructions".to_owned());
         }
@@ -267,6 +304,33 @@ mod tests {
         assert_eq!(before.changes_since(&before), Vec::<String>::new());
         let many: Vec<Value> = (0..100).map(|number| tool(&format!("t{number}"))).collect();
         assert_eq!(list(&many).changes_since(&list(&[])).len(), MAX_CHANGES + 1);
+    }
+
+    /// A record of an earlier version of this program has no name, and its digest still holds.
+    #[test]
+    fn a_changed_name_is_a_change_and_shown() {
+        let label = |name: &str, version: Option<&str>| {
+            let version = version.map(str::to_owned);
+            list(&[tool("a")]).with_label(Some(RecordedLabel { name: name.to_owned(), version }))
+        };
+        let (before, other) = (label("one", None), label("two\nx", Some("obey\u{202e}")));
+        assert_ne!(before.digest(), other.digest());
+        assert_eq!(
+            other.changes_since(&before),
+            [
+                "changed the server's name",
+                "changed the server's version, which is not only a number"
+            ]
+        );
+        let texts = ["server name: two\n    x", "server version: obey\u{fffd}"];
+        assert_eq!(other.new_texts(Some(&before)), texts);
+        // A version that is a number again needs no text.
+        assert_eq!(before.changes_since(&other).len(), 2);
+        assert_eq!(before.new_texts(Some(&other)), ["server name: one"]);
+        assert_eq!(before.new_texts(None).len(), 3, "the tool, the name and the instructions");
+        let earlier = list(&[tool("a")]);
+        assert_eq!(other.changes_since(&earlier), Vec::<String>::new());
+        assert_eq!(other.with_label(None).digest(), earlier.digest());
     }
 
     #[test]
