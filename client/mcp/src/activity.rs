@@ -7,9 +7,9 @@ use tokio::sync::watch;
 /// The activity of a call that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It runs, or waits for its turn.
+    /// It runs, or waits for its turn at a server that runs.
     Running,
-    /// The server that has the tool is being started.
+    /// The server that has the tool is being started, for this call or for one before it.
     StartingServer,
     /// An approver was asked and has not answered yet.
     WaitingForApproval,

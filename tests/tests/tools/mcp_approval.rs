@@ -87,10 +87,16 @@ impl Stage {
     /// Starts a server that offers the tools of another one, which has a profile of its own and
     /// may take ten seconds for an answer.
     fn offer_under(&self, inner: &str, profile: &str, more: &[&str]) -> Mcp {
+        self.offer_within(10, inner, profile, more)
+    }
+
+    /// Starts a server that offers the tools of another one, which has a profile of its own and
+    /// may take this many seconds for an answer.
+    fn offer_within(&self, seconds: u64, inner: &str, profile: &str, more: &[&str]) -> Mcp {
         let file = self.world.workspace().with_file_name("mcp.toml");
         let table = format!(
             "[mcp.servers.hostile]\ncommand = \"python3\"\nargs = [\"server.py\"]\nworkspace = \
-             {:?}\nprofile = {inner:?}\ntimeout = 10\n",
+             {:?}\nprofile = {inner:?}\ntimeout = {seconds}\n",
             self.world.workspace()
         );
         fs::write(&file, table).unwrap();
@@ -449,6 +455,51 @@ fn a_call_whose_server_is_still_starting_has_a_ticket_that_says_so() {
         }
         assert_eq!(answer["isError"], false, "{mode:?}: {answer}");
         assert!(text(&answer).starts_with('1'), "{mode:?}: {answer}");
+        mcp.end();
+    }
+}
+
+/// A call that waits for its turn while the server is started anew for another one does not run either.
+#[test]
+fn a_call_that_waits_behind_a_restart_of_its_server_has_a_ticket_that_says_so() {
+    for mode in Mode::all() {
+        let stage = Stage::new(mode);
+        let mut mcp = stage.offer_within(120, "readonly", "writable", &["--wait", "200ms"]);
+        // Makes a call until it has finished, or waits for this; 20 s at most.
+        let call = |mcp: &mut Mcp, tool: &str, code: &str, ticket: &str, until: &str| {
+            let mut arguments = json!({"code": code, "palisade_ticket": ticket});
+            for _ in 0..100 {
+                let answer = mcp.call(tool, arguments.clone());
+                let facts = &answer["structuredContent"];
+                if facts["ticket"].is_null() || facts["waits_for"] == until {
+                    return answer;
+                }
+                arguments["palisade_ticket"] = facts["ticket"].clone();
+            }
+            panic!("{mode:?}: {tool} {code} is never said to wait for {until}");
+        };
+        let first = call(&mut mcp, "mcp_hostile_run", "out = 'works'", "", "nothing");
+        assert!(text(&first).starts_with("works"), "{mode:?}: {first}");
+        // The server ends, and the next one does not answer while the file has something in it.
+        stage.put("hold", "x");
+        let ended = call(&mut mcp, "mcp_hostile_die", "", "", "nothing");
+        assert_eq!(ended["isError"], true, "{mode:?}: {ended}");
+        let codes = ["out = 'one'", "out = 'two'", "out = 'three'"];
+        let tickets = codes.map(|code| {
+            let waiting = call(&mut mcp, "mcp_hostile_run", code, "", "server_start");
+            let facts = &waiting["structuredContent"];
+            assert_eq!(facts["waits_for"], "server_start", "{mode:?}: {code}: {waiting}");
+            let said = text(&waiting);
+            assert!(said.contains(": its server is still starting. "), "{mode:?}: {said}");
+            facts["ticket"].as_str().unwrap().to_owned()
+        });
+        stage.put("hold", "");
+        for (code, ticket) in codes.iter().zip(tickets) {
+            let answer = call(&mut mcp, "mcp_hostile_run", code, &ticket, "nothing");
+            assert_eq!(answer["isError"], false, "{mode:?}: {answer}");
+            let said = text(&answer);
+            assert!(said.starts_with(code.split('\'').nth(1).unwrap()), "{mode:?}: {said}");
+        }
         mcp.end();
     }
 }

@@ -2,6 +2,7 @@
 
 use super::message::{MAX_MESSAGE, RpcError, RpcMessage};
 use crate::{
+    activity::Activity,
     lines::{InputLine, LineReader},
     served_call::ServedCall,
 };
@@ -12,7 +13,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncWriteExt as _, Stdin, Stdout},
-    sync::{Mutex, mpsc, oneshot},
+    sync::{Mutex, mpsc, oneshot, watch},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +42,23 @@ pub(super) enum AgentWriter {
     /// To the agent, as lines of standard output.
     Lines(Mutex<Stdout>),
     /// To the requests of this process, by their numbers.
-    Inner(StdMutex<HashMap<u64, oneshot::Sender<AgentAnswer>>>),
+    Inner(StdMutex<InnerRequests>),
+}
+
+/// The requests of this process that have no answer yet, by their numbers.
+#[derive(Debug)]
+pub(super) struct InnerRequests {
+    waiting: HashMap<u64, InnerRequest>,
+    /// The activity of requests that wait for their turn.
+    queued: Activity,
+}
+
+/// A request of this process that has no answer yet.
+#[derive(Debug)]
+struct InnerRequest {
+    answer: oneshot::Sender<AgentAnswer>,
+    /// Hears what the request does while it waits for its turn; `None` from its turn on.
+    queued: Option<watch::Sender<Activity>>,
 }
 
 impl AgentWriter {
@@ -51,22 +68,51 @@ impl AgentWriter {
 
     /// Makes one for requests of this process.
     pub(super) fn inner() -> Self {
-        Self::Inner(StdMutex::default())
+        // The server is not started before the first request.
+        let (waiting, queued) = (HashMap::new(), Activity::StartingServer);
+        Self::Inner(StdMutex::new(InnerRequests { waiting, queued }))
     }
 
-    /// Returns the answer to a request of this process, when it comes.
-    pub(super) fn expect(&self, id: u64) -> oneshot::Receiver<AgentAnswer> {
+    /// Returns the answer to a request of this process, when it comes. Tells what the request does until
+    /// its turn comes.
+    pub(super) fn expect(
+        &self,
+        id: u64,
+        told: &watch::Sender<Activity>,
+    ) -> oneshot::Receiver<AgentAnswer> {
         let (sender, answer) = oneshot::channel();
-        if let Self::Inner(waiting) = self {
-            waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        if let Self::Inner(requests) = self {
+            let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+            told.send_replace(requests.queued);
+            let request = InnerRequest { answer: sender, queued: Some(told.clone()) };
+            requests.waiting.insert(id, request);
         }
         answer
     }
 
+    /// Notes that it is the turn of a request, which says from here on what it does.
+    pub(super) fn take(&self, id: &Value) {
+        let Self::Inner(requests) = self else { return };
+        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(request) = id.as_u64().and_then(|id| requests.waiting.get_mut(&id)) {
+            request.queued = None;
+        }
+    }
+
+    /// Tells the requests that wait for their turn, also later ones, what they do meanwhile.
+    pub(super) fn tell_queued(&self, activity: Activity) {
+        let Self::Inner(requests) = self else { return };
+        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.queued = activity;
+        for told in requests.waiting.values().filter_map(|request| request.queued.as_ref()) {
+            told.send_replace(activity);
+        }
+    }
+
     /// Drops the answer to a request of this process.
     pub(super) fn forget(&self, id: u64) {
-        if let Self::Inner(waiting) = self {
-            waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Self::Inner(requests) = self {
+            requests.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&id);
         }
     }
 
@@ -85,12 +131,12 @@ impl AgentWriter {
     pub(super) async fn answer(&self, id: Value, outcome: AgentAnswer) {
         match self {
             Self::Lines(_) => self.send(&RpcMessage::Response { id, outcome }).await,
-            Self::Inner(waiting) => {
-                let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                let waiting = id.as_u64().and_then(|id| waiting.remove(&id));
-                if let Some(waiting) = waiting {
+            Self::Inner(requests) => {
+                let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+                let request = id.as_u64().and_then(|id| requests.waiting.remove(&id));
+                if let Some(request) = request {
                     // Whoever waited may be gone.
-                    waiting.send(outcome).unwrap_or_default();
+                    request.answer.send(outcome).unwrap_or_default();
                 }
             }
         }
@@ -164,5 +210,33 @@ impl AgentReader {
             // No other notification concerns the server, and nothing was asked of the agent.
             RpcMessage::Notification { .. } | RpcMessage::Response { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_in_the_queue_waits_for_the_server_unless_one_runs() {
+        let agent = AgentWriter::inner();
+        let told = [(); 3].map(|()| watch::Sender::new(Activity::Running));
+        let heard = || told.each_ref().map(|told| *told.borrow());
+        let _answers = [agent.expect(1, &told[0]), agent.expect(2, &told[1])];
+        let (running, starting) = (Activity::Running, Activity::StartingServer);
+        assert_eq!(heard(), [starting, starting, running]);
+        // It speaks for itself once it is its turn.
+        agent.take(&json!(1));
+        told[0].send_replace(Activity::WaitingForApproval);
+        agent.tell_queued(running);
+        assert_eq!(heard(), [Activity::WaitingForApproval, running, running]);
+        // The server has ended.
+        agent.tell_queued(starting);
+        assert_eq!(heard(), [Activity::WaitingForApproval, starting, running]);
+        let _answer = agent.expect(3, &told[2]);
+        assert_eq!(heard()[2], starting);
+        agent.forget(2);
+        agent.tell_queued(running);
+        assert_eq!(heard()[1..], [starting, running], "nobody waits for the second one");
     }
 }

@@ -176,7 +176,7 @@ impl InnerServer {
         served: ServedCall,
     ) -> Result<Value, String> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let answer = self.agent.expect(id);
+        let answer = self.agent.expect(id, &served.told);
         let cancelled = CancellationToken::new();
         let waiting = WaitingRequest { agent: &self.agent, id, cancelled: cancelled.clone() };
         let (id, method) = (json!(id), method.to_owned());

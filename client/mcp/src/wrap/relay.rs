@@ -92,6 +92,7 @@ impl Relay {
             if request.cancelled.is_cancelled() {
                 continue;
             }
+            self.agent.take(&request.id);
             if let Some(outcome) = self.answer(&request).await {
                 self.agent.answer(request.id, outcome).await;
             }
@@ -302,6 +303,8 @@ impl Relay {
     async fn lose(&mut self, why: &str) {
         eprintln!("warning: MCP server {}: {why}", self.setup.name);
         self.backoff.failed(Instant::now());
+        // The next one of them starts it anew.
+        self.agent.tell_queued(Activity::StartingServer);
         self.close().await;
     }
 
@@ -328,6 +331,7 @@ impl Relay {
         match started {
             Ok(server) => {
                 self.server = Some(server);
+                self.agent.tell_queued(Activity::Running);
                 Ok(())
             }
             Err(error) => {
