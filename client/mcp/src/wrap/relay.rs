@@ -181,9 +181,9 @@ impl Relay {
         let Some(server) = &self.server else { return Err(self.gone()) };
         if let Some(why) = refusal {
             eprintln!("warning: {why}");
-            return Ok(server.welcome(&ServerLabel::own(&self.setup.name)));
+            return Ok(server.welcome(&ServerLabel::own(&self.setup.name), params));
         }
-        let mut welcome = server.welcome(&server.label());
+        let mut welcome = server.welcome(&server.label(), params);
         let instructions = server.list.instructions();
         if !instructions.is_empty() {
             welcome["instructions"] = json!(instructions);
