@@ -20,7 +20,7 @@ const REBASE: &str = "git switch -q -c other HEAD~1 && echo 3 > plain/file && gi
 /// A script before the call, the call, and a condition that is true outside if it took effect.
 type Case = (&'static str, &'static str, &'static str);
 
-const PLANTS: [Case; 9] = [
+const PLANTS: [Case; 17] = [
     ("true", "echo evil >> tools/hooks/pre-commit", "grep -q evil tools/hooks/pre-commit"),
     ("true", "echo evil > tools/hooks/post-checkout", "test -e tools/hooks/post-checkout"),
     ("true", "chmod +x tools/hooks/pre-commit", "test -x tools/hooks/pre-commit"),
@@ -33,6 +33,51 @@ const PLANTS: [Case; 9] = [
         "test -e plain/pre-commit",
     ),
     ("true", "echo evil >> config/environment", "grep -q evil config/environment"),
+    // Links in a directory that is obeyed, and on the way to one.
+    (
+        "ln -s ../../plain/hook .git/hooks/pre-commit",
+        "echo evil > plain/hook",
+        "test -e plain/hook",
+    ),
+    (
+        "mkdir -p .claude/hooks && ln -s ../../plain .claude/hooks/more",
+        "echo evil > plain/file",
+        "grep -q evil plain/file",
+    ),
+    (
+        "ln -s tools t && git config core.hooksPath t/hooks",
+        "echo evil >> tools/hooks/pre-commit",
+        "grep -q evil tools/hooks/pre-commit",
+    ),
+    (
+        "mv tools/hooks/pre-commit plain/one && ln -s ../../plain/two tools/hooks/pre-commit && \
+         ln -s one plain/two",
+        "echo evil >> plain/one",
+        "grep -q evil plain/one",
+    ),
+    // Git reads a configuration file with other line ends, and with a byte order mark.
+    (
+        "sed -i 's/$/\\r/' .git/config && test $(git config core.hooksPath) = tools/hooks",
+        "echo evil >> tools/hooks/pre-commit",
+        "grep -q evil tools/hooks/pre-commit",
+    ),
+    (
+        "{ printf '\\357\\273\\277'; cat .git/config; } > .git/new && mv .git/new .git/config && \
+         test $(git config core.hooksPath) = tools/hooks",
+        "echo evil >> tools/hooks/pre-commit",
+        "grep -q evil tools/hooks/pre-commit",
+    ),
+    // Commands that people have set up.
+    (
+        "git config core.fsmonitor ./plain/watch && printf '#!/bin/sh\\nexit 1\\n' > plain/watch",
+        "echo evil >> plain/watch",
+        "grep -q evil plain/watch",
+    ),
+    (
+        "git config alias.check '!sh \"plain/check\" --all' && echo ok > plain/check",
+        "echo evil >> plain/check",
+        "grep -q evil plain/check",
+    ),
     (
         REBASE,
         "echo 'exec evil' >> .git/rebase-merge/git-rebase-todo",
@@ -45,7 +90,21 @@ const PLANTS: [Case; 9] = [
     ),
 ];
 
-const HARMLESS: [Case; 8] = [
+const HARMLESS: [Case; 11] = [
+    // What no link of an obeyed directory leads to.
+    (
+        "ln -s ../../plain/hook .git/hooks/pre-commit && ln -s loop .git/hooks/loop && \
+         ln -s /etc/passwd .git/hooks/far",
+        "echo 4 > plain/file && ln -s file plain/other",
+        "test -L plain/other",
+    ),
+    ("git config alias.all '!git log plain'", "echo 4 > plain/file", "grep -q 4 plain/file"),
+    (
+        "mkdir -p .github/workflows && ln -s workflows .github/more && echo x > .github/CODEOWNERS && \
+         git add -A && git commit -qm more",
+        "echo y > .github/CODEOWNERS",
+        "grep -q y .github/CODEOWNERS",
+    ),
     (
         "true",
         "echo 4 > plain/file && mkdir tools/more && echo x > tools/more/f",
