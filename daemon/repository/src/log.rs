@@ -21,7 +21,7 @@ pub struct ReferenceLog {
 }
 
 impl ReferenceLog {
-    /// Parses a reflog. Like git, it ignores lines that it cannot parse.
+    /// Parses a reflog. It ignores lines that git cannot parse.
     pub(crate) fn parse(bytes: Vec<u8>, kind: gix_hash::Kind) -> Self {
         let lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let entries = lines.filter_map(|line| entry(line, kind)).collect();
@@ -54,13 +54,18 @@ fn entry(line: &[u8], kind: gix_hash::Kind) -> Option<LogEntry> {
     let (new, rest) = rest.strip_prefix(b" ")?.split_at_checked(kind.len_in_hex())?;
     let rest = rest.strip_prefix(b" ")?;
     let head = rest.split(|byte| *byte == b'\t').next()?;
-    let end_of_mail = head.iter().position(|byte| *byte == b'>')?;
+    // Git reads a line as a string that ends at a NUL byte.
+    let end_of_mail = head.iter().position(|byte| matches!(byte, b'>' | b'\0'))?;
+    if head.get(end_of_mail) != Some(&b'>') {
+        return None;
+    }
     let when = std::str::from_utf8(head.get(end_of_mail + 1..)?).ok()?.strip_prefix(' ')?;
     let (time, zone) = when.split_once(' ')?;
-    let is_zone = zone.len() == 5 && zone.starts_with(['+', '-']);
+    let digits = zone.strip_prefix(['+', '-'])?;
+    let is_zone = digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_digit());
     let id = |hex| ObjectId::from_hex(hex).ok();
     let (old, new) = (id(old)?, id(new)?);
     let present = |id: ObjectId| (!id.is_null()).then_some(id);
-    let time = time.parse().ok().filter(|_| is_zone)?;
+    let time = time.parse().ok().filter(|time| is_zone && *time > 0)?;
     Some(LogEntry { old: present(old), new: present(new), time })
 }

@@ -11,6 +11,9 @@ const DEPTH: usize = 32;
 /// The longest loose reference: an id, or the name of another one.
 const LOOSE_BYTES: u64 = 4096;
 
+/// Prefixes of the references of which each worktree has its own.
+const PER_WORKTREE: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
+
 /// The value of a loose reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReferenceTarget {
@@ -36,18 +39,31 @@ impl References {
         if let Some(bytes) = directory.read(b"packed-refs", bounds.file_bytes)? {
             references.parse_packed(&bytes, kind, bounds)?;
         }
-        references.read_loose(directory, kind, bounds)?;
+        references.read_loose(directory, kind, bounds, |_| true)?;
         Ok(references)
     }
 
+    /// Reads the references that belong to one linked worktree, in its own directory. Git ignores
+    /// all others there.
+    pub(crate) fn read_worktree(
+        &mut self,
+        own: &GitDirectory,
+        kind: Kind,
+        bounds: &Bounds,
+    ) -> Result<(), RepositoryError> {
+        self.read_loose(own, kind, bounds, is_per_worktree)
+    }
+
     /// Reads loose references only, which override packed ones of the same name.
-    pub(crate) fn read_loose(
+    fn read_loose(
         &mut self,
         directory: &GitDirectory,
         kind: Kind,
         bounds: &Bounds,
+        counts: impl Fn(&[u8]) -> bool,
     ) -> Result<(), RepositoryError> {
-        for (name, is) in walk(directory, b"refs", bounds)? {
+        let all = walk(directory, b"refs", bounds)?;
+        for (name, is) in all.into_iter().filter(|(name, _)| counts(name)) {
             let target = match is {
                 EntryType::File if is_name(&name) => read_target(directory, &name, kind),
                 EntryType::File | EntryType::Directory | EntryType::Other => None,
@@ -108,6 +124,12 @@ pub(crate) fn read_target(
     let (id, rest) = bytes.split_at_checked(kind.len_in_hex())?;
     let ends = rest.first().is_none_or(u8::is_ascii_whitespace);
     ObjectId::from_hex(id).ok().filter(|id| ends && !id.is_null()).map(ReferenceTarget::Object)
+}
+
+/// Returns `true` if each worktree has its own reference of this name. Git's maintenance in another
+/// worktree does not see it.
+pub(crate) fn is_per_worktree(name: &[u8]) -> bool {
+    PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns `true` if a name is a valid reference name below `refs`.

@@ -4,7 +4,7 @@
 use crate::directory::{EntryType, GitDirectory};
 use crate::log::ReferenceLog;
 use crate::object::ObjectDatabase;
-use crate::references::{ReferenceTarget, References, read_target, walk};
+use crate::references::{ReferenceTarget, References, is_per_worktree, read_target, walk};
 use crate::{Bounds, ObjectId, RepositoryError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ impl Tips {
         let kind = layout.objects.kind;
         let mut references = References::read(layout.common, kind, bounds)?;
         if let Some(own) = layout.worktree {
-            references.read_loose(own, kind, bounds)?;
+            references.read_worktree(own, kind, bounds)?;
         }
         let References { direct, unreadable } = references;
         let mut tips =
@@ -101,6 +101,8 @@ impl Tips {
     ) {
         match read_target(directory, path, kind) {
             Some(ReferenceTarget::Object(id)) => drop(self.references.insert(name.to_vec(), id)),
+            // Which worktree the reference belongs to is not known here.
+            Some(ReferenceTarget::Symbolic(target)) if is_per_worktree(&target) => {}
             Some(ReferenceTarget::Symbolic(target)) => {
                 if let Some(id) = self.references.get(&target).copied() {
                     self.references.insert(name.to_vec(), id);
@@ -142,10 +144,12 @@ impl Tips {
             paths.push((directory, [parent, b"logs/HEAD"].concat(), name));
         }
         for (path, is) in walk(layout.common, b"logs", bounds)? {
-            // Not every version of git treats the reflog of a deleted reference as a root.
+            // Git reads the reflog of every `HEAD` elsewhere, and no others that are not below
+            // `refs`. Not every version treats the reflog of a deleted reference as a root.
             let name = path.strip_prefix(b"logs/").unwrap_or(&path).to_vec();
             match is {
-                EntryType::File if name == b"HEAD" || !self.references.contains_key(&name) => {}
+                EntryType::File
+                    if !name.starts_with(b"refs/") || !self.references.contains_key(&name) => {}
                 EntryType::File => paths.push((layout.common, path, name)),
                 EntryType::Directory | EntryType::Other => self.unreadable.push(path),
             }
@@ -206,8 +210,7 @@ impl Tips {
     /// everything else.
     pub(crate) fn roots(&self, purpose: RootPurpose, bounds: &Bounds) -> Vec<ObjectId> {
         let counts = |name: &[u8]| {
-            let is_passing = name.starts_with(WORKTREES) || is_autostash(name);
-            let is_kept = purpose == RootPurpose::Reach || !is_passing;
+            let is_kept = purpose == RootPurpose::Reach || !is_passing(name);
             is_kept && !name.starts_with(REPLACEMENTS)
         };
         let mut names: Vec<_> =
@@ -225,6 +228,12 @@ impl Tips {
         }
         roots
     }
+}
+
+/// Returns `true` if git's maintenance does not respect what a name leads to, or no longer does once a
+/// worktree is removed or an operation has ended.
+fn is_passing(name: &[u8]) -> bool {
+    name.starts_with(WORKTREES) || is_autostash(name) || is_per_worktree(name)
 }
 
 fn is_autostash(name: &[u8]) -> bool {

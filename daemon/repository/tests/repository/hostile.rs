@@ -421,3 +421,96 @@ fn large_objects_are_not_read() {
         assert!(keeps(&git, "large", &large).is_ok(), "control");
     }
 }
+
+/// Makes a commit of `precious` at `u` that nothing leads to, and returns `HEAD` and that commit.
+fn with_lonely_commit(git: &Git) -> (String, String) {
+    let head = git.commit("first");
+    git.write("u", b"precious\n");
+    git.run(&["add", "u"]);
+    let tree = git.line(&["write-tree"]);
+    git.run(&["rm", "-q", "--cached", "u"]);
+    (head, git.line(&["commit-tree", "-m", "lonely", &tree]))
+}
+
+#[test]
+fn log_lines_that_git_ignores_keep_nothing() {
+    let git = Git::new();
+    let (head, lonely) = with_lonely_commit(&git);
+    let zero = "0".repeat(40);
+    let logs = [
+        ("refs/heads/main", "logs/HEAD", head.as_str(), "n <m> 2000000000"),
+        ("refs/stash", "logs/refs/stash", zero.as_str(), "n <m> 2000000000"),
+    ];
+    for (reference, log, old, author) in logs {
+        let (log, reference) = (git.git_dir().join(log), git.git_dir().join(reference));
+        fs::write(reference, format!("{head}\n")).unwrap();
+        for (author, zone, is_read) in [
+            (author, "+0000", true),
+            (author, "-0130", true),
+            (author, "+abcd", false),
+            (author, "+000", false),
+            (author, "00000", false),
+            ("n\0 <m> 2000000000", "+0000", false),
+            ("n <m> 0", "+0000", false),
+            ("n <m> -5", "+0000", false),
+        ] {
+            fs::write(&log, format!("{old} {lonely} {author} {zone}\tx\n")).unwrap();
+            let is_kept = keeps(&git, "u", b"precious\n").is_ok();
+            assert_eq!(is_kept, is_read, "{log:?}: {author:?} {zone}");
+            let reached = git.text(&["rev-list", "--all", "--reflog", "HEAD"]);
+            let does_git = reached.lines().any(|id| id == lonely);
+            // Git takes a negative time for one in the far future.
+            assert!(does_git == is_read || author.contains('-'), "control: {author:?} {zone}");
+        }
+        fs::remove_file(&log).unwrap();
+    }
+}
+
+#[test]
+fn references_and_logs_of_one_worktree_keep_nothing() {
+    let git = Git::new();
+    let (head, lonely) = with_lonely_commit(&git);
+    git.run(&["worktree", "add", "-q", "--detach", "wt"]);
+    let place = |path: &str, content: &str| {
+        let path = git.git_dir().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{content}\n")).unwrap();
+    };
+    let lost = |what: &str| {
+        let open = |path| std::fs::File::open(path).unwrap().into();
+        let linked = Repository::open_worktree(
+            open(git.git_dir().join("worktrees/wt")),
+            open(git.git_dir()),
+            Bounds::default(),
+        );
+        for repository in [git.open(), linked.unwrap()] {
+            let answer = ask(&repository, "u", b"precious\n");
+            assert_eq!(answer, Err(NotKeptReason::NoCommit), "{what}");
+        }
+    };
+    // Git reads neither of these, or only in one of the worktrees.
+    for name in ["heads/zzz", "tags/zzz", "bisect/bad", "worktree/zzz", "rewritten/zzz"] {
+        place(&format!("worktrees/wt/refs/{name}"), &lonely);
+        lost(name);
+    }
+    for name in ["bisect/bad", "worktree/zzz", "rewritten/zzz"] {
+        place(&format!("refs/{name}"), &lonely);
+        lost(name);
+    }
+    let line = format!("{head} {lonely} n <m> 2000000000 +0000\tx");
+    for name in ["main-worktree/HEAD", "worktrees/wt/HEAD", "ORIG_HEAD"] {
+        place(&format!("logs/{name}"), &line);
+        lost(name);
+    }
+    // A symbolic reference to one of a worktree.
+    place("worktrees/wt/HEAD", "ref: refs/worktree/zzz");
+    lost("worktrees/wt/HEAD");
+    git.run(&["update-ref", "refs/heads/zzz", &lonely]);
+    assert!(keeps(&git, "u", b"precious\n").is_ok(), "control");
+    // A branch in the worktree's own directory overrides nothing.
+    place("worktrees/wt/refs/heads/zzz", &head);
+    let (own, common) = (git.git_dir().join("worktrees/wt"), git.git_dir());
+    let open = |path| std::fs::File::open(path).unwrap().into();
+    let linked = Repository::open_worktree(open(own), open(common), Bounds::default()).unwrap();
+    assert!(ask(&linked, "u", b"precious\n").is_ok());
+}
