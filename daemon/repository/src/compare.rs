@@ -9,7 +9,7 @@ use crate::search::FileType;
 use crate::search::TreeSearch;
 use crate::staged::{StagedEntry, StagedType};
 use crate::stored::StoredCopy;
-use crate::tips::{RootPurpose, Tips, is_stash};
+use crate::tips::{RootPurpose, Tips, is_passing, is_stash};
 use crate::{KeepAnswer, NotKeptReason, ObjectId, ReferenceLog, Repository, RepositoryError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -166,21 +166,32 @@ impl Repository {
     ///
     /// If the files that truncate history cannot be read.
     pub fn lost_since(&self, earlier: &Tips, now: &Tips) -> Result<Vec<LostTip>, RepositoryError> {
-        let unchanged = unchanged(earlier, now);
-        let mut wanted: BTreeMap<ObjectId, &[u8]> = BTreeMap::new();
-        for (name, id) in earlier.named() {
-            let is_absent =
-                earlier.absent.contains(&id) && earlier.references.get(name) != Some(&id);
-            if !unchanged.contains(&id) && !is_absent {
-                wanted.entry(id).or_insert(name);
+        let mut lost = Vec::new();
+        let mut examined: BTreeSet<ObjectId> = BTreeSet::new();
+        // What git's maintenance respected must not be left to what it does not.
+        for purpose in [RootPurpose::Maintain, RootPurpose::Reach] {
+            let unchanged = unchanged(earlier, now, purpose);
+            let mut wanted: BTreeMap<ObjectId, &[u8]> = BTreeMap::new();
+            for (name, id) in earlier.named() {
+                let is_asked = purpose == RootPurpose::Reach || !is_passing(name);
+                let is_absent =
+                    earlier.absent.contains(&id) && earlier.references.get(name) != Some(&id);
+                if is_asked && !is_absent && !examined.contains(&id) {
+                    wanted.entry(id).or_insert(name);
+                }
             }
+            examined.extend(wanted.keys());
+            wanted.retain(|id, _| !unchanged.contains(id));
+            let roots = now.roots(purpose, &self.bounds);
+            let reason = self.strike_reached(roots, &mut wanted)?;
+            let tips = wanted.into_iter();
+            lost.extend(tips.map(|(object, name)| LostTip {
+                reference: name.to_vec(),
+                object,
+                reason,
+            }));
         }
-        let roots = now.roots(RootPurpose::Reach, &self.bounds);
-        let reason = self.strike_reached(roots, &mut wanted)?;
-        let lost = wanted.into_iter();
-        Ok(lost
-            .map(|(object, name)| LostTip { reference: name.to_vec(), object, reason })
-            .collect())
+        Ok(lost)
     }
 
     /// Lists branches and tags that were deleted, and that no other reference leads to. A reflog
@@ -198,7 +209,9 @@ impl Repository {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let roots = now.references.values().copied().collect();
+        let roots = now.references.iter();
+        let roots = roots.filter(|(name, _)| now.is_root(name, RootPurpose::Maintain));
+        let roots = roots.map(|(_, id)| *id).collect();
         let reason = self.strike_reached(roots, &mut wanted)?;
         let lost = wanted.into_iter();
         Ok(lost
@@ -278,12 +291,15 @@ impl Repository {
     }
 }
 
-/// Returns the objects that the same reference, or the same entry of the same reflog, still names.
-fn unchanged(earlier: &Tips, now: &Tips) -> BTreeSet<ObjectId> {
+/// Returns the objects that the same reference, or the same entry of the same reflog, still names. To
+/// find out what git's maintenance reaches, only those that it respects count.
+fn unchanged(earlier: &Tips, now: &Tips, purpose: RootPurpose) -> BTreeSet<ObjectId> {
+    let counts = |name: &[u8]| purpose == RootPurpose::Reach || !is_passing(name);
     let same =
         earlier.references.iter().filter(|(name, id)| now.references.get(*name) == Some(*id));
-    let mut unchanged: BTreeSet<_> = same.map(|(_, id)| *id).collect();
-    for (name, log) in &earlier.logs {
+    let mut unchanged: BTreeSet<_> =
+        same.filter(|(name, _)| counts(name)).map(|(_, id)| *id).collect();
+    for (name, log) in earlier.logs.iter().filter(|(name, _)| counts(name)) {
         let later = now.logs.get(name).map(ReferenceLog::entries).unwrap_or_default();
         let common = log.entries().iter().zip(later).take_while(|(old, new)| old == new);
         unchanged.extend(common.flat_map(|(entry, _)| entry.objects()));

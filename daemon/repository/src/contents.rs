@@ -78,7 +78,7 @@ impl Repository {
     /// Returns whether a commit is reachable.
     fn reaches(&self, tips: &Tips, wanted: &ObjectId) -> Result<bool, RepositoryError> {
         let severed = self.severed()?;
-        let mut history = History::new(tips.roots(RootPurpose::Reach, &self.bounds), &severed);
+        let mut history = History::new(tips.roots(RootPurpose::Maintain, &self.bounds), &severed);
         let mut reader = self.reader();
         while let Some(commit) = history.next(&mut reader)? {
             if commit.id == *wanted {

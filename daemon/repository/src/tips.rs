@@ -15,6 +15,8 @@ const STASH: &[u8] = b"refs/stash";
 /// Files with the id of a stash that an operation under way has made and will apply at its end.
 const AUTOSTASHES: [&[u8]; 3] =
     [b"rebase-merge/autostash", b"rebase-apply/autostash", b"MERGE_AUTOSTASH"];
+/// Files that the directory of every linked worktree has.
+const WORKTREE_FILES: [&[u8]; 3] = [b"gitdir", b"commondir", b"index"];
 /// Most linked worktrees that are examined.
 pub(crate) const MOST_WORKTREES: usize = 1_000;
 
@@ -24,6 +26,9 @@ pub struct Tips {
     pub(crate) references: BTreeMap<Vec<u8>, ObjectId>,
     pub(crate) logs: BTreeMap<Vec<u8>, ReferenceLog>,
     pub(crate) unreadable: Vec<Vec<u8>>,
+    /// The directories of linked worktrees that are not valid, with a slash at their end. Git's
+    /// maintenance ignores or deletes them.
+    pub(crate) invalid_worktrees: BTreeSet<Vec<u8>>,
     /// Objects named in reflog entries that no longer existed when the tips were read.
     pub(crate) absent: BTreeSet<ObjectId>,
 }
@@ -33,7 +38,9 @@ pub struct Tips {
 pub(crate) enum RootPurpose {
     /// To decide that bytes are kept: only roots that git's maintenance respects for some time.
     Keep,
-    /// To find out what is still reachable.
+    /// To find out what git's maintenance still reaches: also from linked worktrees.
+    Maintain,
+    /// To find out what is still reachable, also only until an operation has ended.
     Reach,
 }
 
@@ -65,6 +72,20 @@ impl<'a> RepositoryLayout<'a> {
         }
         Ok(heads)
     }
+
+    /// Lists the directories in `worktrees` that lack a file without which git's maintenance ignores
+    /// or deletes them. Where the worktree is can not be seen from here; a change of the files that
+    /// say so is found by comparing them.
+    fn invalid_worktrees(&self) -> Result<BTreeSet<Vec<u8>>, RepositoryError> {
+        let names = self.common.names(b"worktrees", MOST_WORKTREES)?;
+        let directories = names.into_iter().map(|(name, _)| [WORKTREES, &name, b"/"].concat());
+        let has = |directory: &[u8], file: &&[u8]| {
+            let identity = self.common.identity(&[directory, file].concat());
+            identity.is_ok_and(|identity| identity.is_some_and(|identity| identity.size > 0))
+        };
+        let is_valid = |directory: &Vec<u8>| WORKTREE_FILES.iter().all(|file| has(directory, file));
+        Ok(directories.filter(|directory| !is_valid(directory)).collect())
+    }
 }
 
 impl Tips {
@@ -78,8 +99,8 @@ impl Tips {
             references.read_worktree(own, kind, bounds)?;
         }
         let References { direct, unreadable } = references;
-        let mut tips =
-            Tips { references: direct, logs: BTreeMap::new(), unreadable, absent: BTreeSet::new() };
+        let mut tips = Tips { references: direct, unreadable, ..Tips::default() };
+        tips.invalid_worktrees = layout.invalid_worktrees()?;
         let heads = layout.heads()?;
         for (directory, path, name) in &heads {
             tips.read_head(directory, path, name, kind);
@@ -206,15 +227,29 @@ impl Tips {
         ids.filter_map(|id| ObjectId::from_hex(id).ok()).collect()
     }
 
+    /// Returns `true` if a reference or log is a root for a purpose.
+    pub(crate) fn is_root(&self, name: &[u8], purpose: RootPurpose) -> bool {
+        let counts = match purpose {
+            RootPurpose::Keep => !is_passing(name),
+            RootPurpose::Maintain => !is_passing(name) || self.is_worktree_head(name),
+            RootPurpose::Reach => true,
+        };
+        counts && !name.starts_with(REPLACEMENTS)
+    }
+
+    /// Returns `true` if a name is that of `HEAD` in a valid linked worktree.
+    fn is_worktree_head(&self, name: &[u8]) -> bool {
+        name.starts_with(WORKTREES)
+            && name
+                .strip_suffix(b"HEAD")
+                .is_some_and(|directory| !self.invalid_worktrees.contains(directory))
+    }
+
     /// Returns the roots of reachability: `HEAD` and its reflog, the stash, branches, then
     /// everything else.
     pub(crate) fn roots(&self, purpose: RootPurpose, bounds: &Bounds) -> Vec<ObjectId> {
-        let counts = |name: &[u8]| {
-            let is_kept = purpose == RootPurpose::Reach || !is_passing(name);
-            is_kept && !name.starts_with(REPLACEMENTS)
-        };
-        let mut names: Vec<_> =
-            self.references.keys().chain(self.logs.keys()).filter(|name| counts(name)).collect();
+        let names = self.references.keys().chain(self.logs.keys());
+        let mut names: Vec<_> = names.filter(|name| self.is_root(name, purpose)).collect();
         names.sort_by_key(|name| (order(name), *name));
         names.dedup();
         let mut roots = Vec::new();
@@ -232,7 +267,7 @@ impl Tips {
 
 /// Returns `true` if git's maintenance does not respect what a name leads to, or no longer does once a
 /// worktree is removed or an operation has ended.
-fn is_passing(name: &[u8]) -> bool {
+pub(crate) fn is_passing(name: &[u8]) -> bool {
     name.starts_with(WORKTREES) || is_autostash(name) || is_per_worktree(name)
 }
 

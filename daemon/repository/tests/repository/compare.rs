@@ -531,3 +531,61 @@ fn a_stash_is_elsewhere_once_it_is_applied() {
     git.write("a", b"something else\n");
     assert!(!has(&git), "one of them is not");
 }
+
+#[test]
+fn a_deleted_branch_is_not_excused_by_what_gits_maintenance_ignores() {
+    for path in [
+        "MERGE_AUTOSTASH",
+        "rebase-merge/autostash",
+        "rebase-apply/autostash",
+        "worktrees/fake/HEAD",
+        "refs/bisect/bad",
+        "refs/worktree/x",
+        "refs/rewritten/x",
+    ] {
+        for is_earlier in [false, true] {
+            let git = project();
+            let feature = git.line(&["rev-parse", "feature"]);
+            git.run(&["reflog", "expire", "--expire=all", "--all"]);
+            let place = git.git_dir().join(path);
+            let write = || {
+                fs::create_dir_all(place.parent().unwrap()).unwrap();
+                fs::write(&place, format!("{feature}\n")).unwrap();
+            };
+            if is_earlier {
+                write();
+            }
+            let found = changed(&git, |git| {
+                write();
+                git.run(&["branch", "-q", "-D", "feature"]);
+            });
+            let [lost] = found.lost_tips.as_slice() else { panic!("{path}: {found:?}") };
+            assert_eq!(lost.object.to_string(), feature, "{path}");
+            let [deleted] = found.deleted_branches.as_slice() else { panic!("{path}: {found:?}") };
+            assert_eq!(deleted, lost, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_linked_worktree_has_what_its_head_leads_to() {
+    let git = project();
+    let place = tempfile::tempdir().unwrap();
+    let linked = place.path().join("linked");
+    git.run(&["worktree", "add", "-q", "--detach", linked.to_str().unwrap(), "feature"]);
+    git.run(&["reflog", "expire", "--expire=all", "--all"]);
+    let delete = ["branch", "-q", "-D", "feature"];
+    assert!(run(&git, &delete).is_lossless(), "the worktree has it");
+    git.run(&["branch", "feature", "worktrees/linked/HEAD"]);
+    for file in ["gitdir", "commondir", "index"] {
+        let path = git.git_dir().join("worktrees/linked").join(file);
+        let bytes = fs::read(&path).unwrap();
+        let found = changed(&git, |git| {
+            git.run(&delete);
+            fs::remove_file(&path).unwrap();
+        });
+        assert_eq!(found.lost_tips.len(), 1, "{file}: {found:?}");
+        fs::write(&path, bytes).unwrap();
+        git.run(&["branch", "feature", "worktrees/linked/HEAD"]);
+    }
+}
