@@ -23,7 +23,12 @@ const LINKS: [&[u8]; 8] = [
 ];
 /// A cache of history that git's maintenance writes. It is checked when it changes.
 const COMMIT_GRAPH: &[u8] = b"objects/info/commit-graph";
+/// Directories of caches that are split over several files. Git believes each file, and finds in one
+/// what the positions in another stand for. It writes them only when asked to.
+const SPLIT_CACHES: [&[u8]; 1] = [b"objects/info/commit-graphs"];
 const PACKS: &[u8] = b"objects/pack";
+/// Most files of a split cache. Git makes a few.
+const MOST_CACHE_FILES: usize = 1_000;
 /// The largest file that is compared byte by byte. For a larger one each object is verified.
 const COMPARED: u64 = 1 << 30;
 
@@ -302,7 +307,31 @@ pub(crate) fn changed_links(
         changed.push(COMMIT_GRAPH.to_vec());
     }
     changed.extend(new_bitmaps(before, after)?);
+    for directory in SPLIT_CACHES {
+        let new = new_cache_files(before, after, directory)?;
+        changed.extend(new.into_iter().filter(|path| !LINKS.contains(&path.as_slice())));
+    }
     Ok(changed)
+}
+
+/// Lists the files in the directory of a split cache that are new or changed. A directory that can
+/// not be read, as a symbolic link, counts as new.
+fn new_cache_files(
+    before: &Repository,
+    after: &Repository,
+    directory: &[u8],
+) -> Result<Vec<Vec<u8>>, RepositoryError> {
+    let Ok(names) = after.common.names(directory, MOST_CACHE_FILES) else {
+        return Ok(vec![directory.to_vec()]);
+    };
+    let mut found = Vec::new();
+    for (name, _) in names {
+        let path = [directory, b"/", &name].concat();
+        if !name.ends_with(b".lock") && !is_same_file(&before.common, &after.common, &path)? {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 /// Lists the caches of reachability that are new or changed. `git prune` deletes what they leave out,

@@ -365,7 +365,9 @@ fn commit_graph_that_lies_is_reported() {
     fs::remove_file(&path).unwrap();
     fs::write(&path, &bytes).unwrap();
     let found = run(&git, &["commit-graph", "write", "--reachable", "--split=replace"]);
-    assert_eq!(found.changed_links, [name("objects/info/commit-graphs/commit-graph-chain")]);
+    // The chain, and the graph that it names.
+    assert_eq!(found.changed_links.len(), 2, "{found:?}");
+    assert_eq!(found.changed_links[0], name("objects/info/commit-graphs/commit-graph-chain"));
 }
 
 #[test]
@@ -588,4 +590,37 @@ fn a_linked_worktree_has_what_its_head_leads_to() {
         fs::write(&path, bytes).unwrap();
         git.run(&["branch", "feature", "worktrees/linked/HEAD"]);
     }
+}
+
+#[test]
+fn files_of_a_split_commit_graph_are_compared() {
+    let git = project();
+    git.run(&["commit-graph", "write", "--reachable", "--split"]);
+    let directory = git.git_dir().join("objects/info/commit-graphs");
+    let graph = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let graph = graph.into_iter().find(|path| path.extension().is_some_and(|e| e == "graph"));
+    let graph = graph.unwrap();
+    let bytes = fs::read(&graph).unwrap();
+    let found = changed(&git, |git| drop(git.commit("third")));
+    assert!(found.is_lossless(), "control: {found:?}");
+    let rewrite = |bytes: &[u8]| {
+        fs::remove_file(&graph).unwrap();
+        fs::write(&graph, bytes).unwrap();
+    };
+    assert!(changed(&git, |_| rewrite(&bytes)).is_lossless(), "the same bytes");
+    let mut forged = bytes.clone();
+    let end = forged.len() - 30;
+    forged[end] ^= 1;
+    let graph_name = graph.file_name().unwrap().to_str().unwrap();
+    let path = name(&format!("objects/info/commit-graphs/{graph_name}"));
+    assert_eq!(changed(&git, |_| rewrite(&forged)).changed_links, [path.clone()]);
+    // One that a chain names and that was not there.
+    fs::remove_file(&graph).unwrap();
+    assert_eq!(changed(&git, |_| fs::write(&graph, &bytes).unwrap()).changed_links, [path]);
+    let moved = git.git_dir().join("elsewhere");
+    let found = changed(&git, |_| {
+        fs::rename(&directory, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &directory).unwrap();
+    });
+    assert!(found.changed_links.contains(&name("objects/info/commit-graphs")), "{found:?}");
 }
