@@ -25,7 +25,8 @@ const LINKS: [&[u8]; 8] = [
 const COMMIT_GRAPH: &[u8] = b"objects/info/commit-graph";
 /// Directories of caches that are split over several files. Git believes each file, and finds in one
 /// what the positions in another stand for. It writes them only when asked to.
-const SPLIT_CACHES: [&[u8]; 1] = [b"objects/info/commit-graphs"];
+const SPLIT_CACHES: [&[u8]; 2] =
+    [b"objects/info/commit-graphs", b"objects/pack/multi-pack-index.d"];
 const PACKS: &[u8] = b"objects/pack";
 /// Most files of a split cache. Git makes a few.
 const MOST_CACHE_FILES: usize = 1_000;

@@ -624,3 +624,23 @@ fn files_of_a_split_commit_graph_are_compared() {
     });
     assert!(found.changed_links.contains(&name("objects/info/commit-graphs")), "{found:?}");
 }
+
+#[test]
+fn incremental_multi_pack_index_is_reported() {
+    let git = project();
+    git.run(&["repack", "-q", "-a", "-d"]);
+    let found = run(&git, &["multi-pack-index", "write", "--incremental"]);
+    assert!(found.changed_links.len() >= 2, "{found:?}");
+    let directory = "objects/pack/multi-pack-index.d/";
+    let chain = name(&format!("{directory}multi-pack-index-chain"));
+    assert!(found.changed_links.contains(&chain), "{found:?}");
+    let found = changed(&git, |git| drop(git.commit("third")));
+    assert!(found.is_lossless(), "control: {found:?}");
+    for file in ["multi-pack-index-chain", "multi-pack-index-1.midx", "multi-pack-index-1.bitmap"] {
+        let path = format!("{directory}{file}");
+        let found = changed(&git, |git| {
+            fs::write(git.git_dir().join(&path), b"forged").unwrap();
+        });
+        assert_eq!(found.changed_links, [name(&path)]);
+    }
+}
