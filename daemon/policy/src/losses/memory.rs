@@ -87,7 +87,7 @@ impl Lessons {
                 self.kept_before.insert(earlier.path.0.clone());
                 self.moved_own.extend(earlier.moved_to.as_ref().map(|place| place.path.0.clone()));
             }
-            Reason::Ignored => {
+            Reason::Ignored | Reason::NoContent => {
                 self.unasked.files = self.unasked.files.saturating_add(1);
                 self.unasked.bytes = self.unasked.bytes.saturating_add(earlier.size);
                 self.not_own.insert(earlier.path.0.clone());

@@ -68,6 +68,8 @@ pub enum Reason {
     GitState,
     /// The file is in a directory that git ignores, and undo keeps it.
     Ignored,
+    /// The entry is a FIFO, socket or device in a directory that git ignores. It has no bytes.
+    NoContent,
     /// The call names the bytes that it replaces, and undo keeps them.
     Named,
     /// The profile does not require approval for this kind of change.
@@ -81,9 +83,12 @@ impl Reason {
     const fn needs_undo(&self) -> bool {
         match self {
             Self::GitState | Self::Ignored | Self::Named | Self::Unasked | Self::Approved => true,
-            Self::StillHere(_) | Self::Own | Self::Noise | Self::Git(_) | Self::GitInternal => {
-                false
-            }
+            Self::StillHere(_)
+            | Self::Own
+            | Self::Noise
+            | Self::Git(_)
+            | Self::GitInternal
+            | Self::NoContent => false,
         }
     }
 
@@ -97,6 +102,7 @@ impl Reason {
             Self::Git(_) | Self::GitInternal => "kept by git",
             Self::GitState => "written anew by git and kept by undo",
             Self::Ignored => "ignored by git and kept by undo",
+            Self::NoContent => "ignored by git and without content (FIFO, socket or device)",
             Self::Named => "named by the call and kept by undo",
             Self::Unasked => "not asked about by the profile",
             Self::Approved => "approved before the call",
@@ -114,6 +120,7 @@ impl Reason {
             | Self::GitInternal
             | Self::GitState
             | Self::Ignored
+            | Self::NoContent
             | Self::Named
             | Self::Unasked
             | Self::Approved => None,
@@ -281,6 +288,10 @@ impl Judge<'_> {
         }
         if let Some(path) = pairs.take(earlier) {
             return Some(Reason::StillHere(path));
+        }
+        if earlier.kind == EarlierKind::Other {
+            // Undo can not make it again, but it has no bytes that could be lost.
+            return self.is_ignored(earlier, lessons).then_some(Reason::NoContent);
         }
         if self.context.undo == UndoRecord::Unavailable {
             return None;

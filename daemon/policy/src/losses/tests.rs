@@ -347,6 +347,19 @@ fn ignored_files_pass_up_to_a_bound_and_by_untouched_rules() {
 }
 
 #[test]
+fn a_socket_has_no_bytes_and_passes_only_where_git_ignores_it() {
+    let memory = SessionMemory::default();
+    let socket = |git| EarlierEntry { kind: EarlierKind::Other, size: 0, git, ..file("dist/s") };
+    let evidence = Evidence { earlier: vec![socket(ignored("dist"))], ..Evidence::default() };
+    for undo in [UndoRecord::Kept, UndoRecord::Unavailable] {
+        let found = judged(&memory, undo, &[deleted("dist")], &evidence);
+        assert_eq!((found.findings.len(), found.needs_undo), (0, false));
+        assert_eq!(found.reasons, [(path("dist/s").0, Reason::NoContent)]);
+    }
+    assert_eq!(reason(&memory, deleted("dist"), socket(GitEvidence::None)), None);
+}
+
+#[test]
 fn a_repository_of_the_session_may_go_until_it_keeps_something() {
     let change = |is_new, losses| RepositoryChange {
         git_dir: path("sub/.git"),
