@@ -3,7 +3,9 @@
 
 use palisade_client::Open;
 use palisade_protocol::{CallResult, ErrorCode};
-use palisade_tests::{Mode, Sandbox, World, data, profile_never_asking, profile_with, tree};
+use palisade_tests::{
+    Desk, Mode, Sandbox, World, data, outside, profile_never_asking, profile_with, tree,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -231,5 +233,94 @@ fn what_is_too_large_to_be_kept_goes_only_for_good() {
         assert_eq!(undo(&sandbox, &calls[1]).error.expect("swept").code, ErrorCode::NotFound);
         undone(&sandbox, &calls[5]);
         assert_eq!(fs::read_to_string(world.workspace().join("own")).unwrap(), content(4));
+    }
+}
+
+/// Returns a session with no approver, in a repository that ignores `dist/`.
+fn repository(mode: Mode) -> Desk {
+    let desk = Desk::new(mode, &profile_with(&[]));
+    let make = "git init -q . && echo dist/ > .gitignore && echo aaaa > a && git add -A && \
+                git -c user.name=a -c user.email=a@a commit -qm a && mkdir dist node_modules && \
+                echo precious > dist/x && echo n > node_modules/n";
+    outside(&desk.world, &desk.world.workspace(), make);
+    desk
+}
+
+const SOCKET: &str = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"dist/s\")'";
+
+#[test]
+fn fifos_and_sockets_do_not_prevent_undo() {
+    for mode in Mode::all() {
+        let desk = repository(mode);
+        let make = format!("mkfifo dist/f node_modules/f && {SOCKET}");
+        outside(&desk.world, &desk.world.workspace(), &make);
+        let deleted = desk.sandbox.bash("rm -rf node_modules dist");
+        assert!(deleted.success, "{mode:?}: {:?}", deleted.error);
+        let kept = data(&deleted)["transaction"]["kept"].to_string();
+        assert!(kept.contains("without content (FIFO, socket or device)"), "{mode:?}: {kept}");
+        let here = |name: &str| desk.world.workspace().join(name).exists();
+        let restored = |call: &CallResult| {
+            let back = undone(&desk.sandbox, call);
+            assert_eq!(desk.text("dist/x").as_deref(), Some("precious\n"), "{mode:?}");
+            assert_eq!(desk.text("node_modules/n").as_deref(), Some("n\n"), "{mode:?}");
+            assert!(!here("dist/f") && !here("dist/s") && !here("node_modules/f"));
+            let notes = data(&back)["notes"].clone();
+            assert_eq!(notes.as_array().map(Vec::len), Some(3), "{mode:?}: {notes}");
+            let note = "dist/s is not restored: it was a FIFO, socket or device";
+            assert!(back.output.contains(note), "{mode:?}: {}", back.output);
+            back
+        };
+        let back = restored(&deleted);
+        // The undo can be undone, and done again.
+        let again = undone(&desk.sandbox, &back);
+        assert!(!here("dist") && !here("node_modules"), "{mode:?}");
+        let back = undone(&desk.sandbox, &again);
+        assert_eq!(desk.text("dist/x").as_deref(), Some("precious\n"), "{mode:?}: {back:?}");
+    }
+}
+
+#[test]
+fn a_file_in_the_place_of_a_socket_goes_with_the_calls_that_are_undone() {
+    for mode in Mode::all() {
+        let desk = repository(mode);
+        outside(&desk.world, &desk.world.workspace(), SOCKET);
+        let point = desk.sandbox.done("write_file", json!({"path": "p", "content": "p"}));
+        assert!(desk.sandbox.bash("rm dist/s dist/x").success);
+        assert!(desk.sandbox.bash("echo new > dist/s").success);
+        let undone = desk.sandbox.call("undo", json!({"to": point.undo}));
+        assert!(undone.success, "{mode:?}: {:?}", undone.error);
+        assert_eq!(desk.text("dist/x").as_deref(), Some("precious\n"), "{mode:?}");
+        assert_eq!(desk.text("dist/s"), None, "{mode:?}");
+    }
+}
+
+#[test]
+fn force_skips_and_reports_what_is_gone_and_restores_the_rest() {
+    for (first, then, gone) in [
+        ("echo more >> a; rm -rf dist", "git rm -qf a", "/a is not restored: it is gone"),
+        ("chmod 755 a; rm -rf dist", "git rm -qf a", "/a is not restored: it is gone"),
+        (
+            "echo more >> a; rm -rf dist",
+            "git checkout -q a; : > a",
+            "/a is not restored: it is shorter",
+        ),
+        ("mv own new; rm -rf dist", "rm new", "/new is not restored: it is gone"),
+    ] {
+        for mode in Mode::all() {
+            let desk = repository(mode);
+            let shown = format!("{mode:?} {first:?} {then:?}");
+            assert!(desk.sandbox.bash("echo own > own").success, "{shown}");
+            let call = desk.sandbox.bash(first);
+            assert!(call.success, "{shown}: {:?}", call.error);
+            let after = desk.sandbox.bash(then);
+            assert!(after.success, "{shown}: {:?}", after.error);
+            let refused = undo(&desk.sandbox, &call).error.expect("a conflict");
+            assert_eq!(refused.code, ErrorCode::Conflict, "{shown}: {}", refused.message);
+            let forced = json!({"call_id": call.undo, "force": true});
+            let forced = desk.sandbox.call("undo", forced);
+            assert!(forced.success, "{shown}: {:?}", forced.error);
+            assert!(forced.output.contains(gone), "{shown}: {}", forced.output);
+            assert_eq!(desk.text("dist/x").as_deref(), Some("precious\n"), "{shown}");
+        }
     }
 }

@@ -96,6 +96,10 @@ fn outcome(
     let mut data = described(&changed.effects);
     data["kept"] = kept(reasons);
     let mut output = summary(task, &changed.effects);
+    if !changed.notes.is_empty() {
+        data["notes"] = changed.notes.clone().into();
+        changed.notes.iter().for_each(|note| output.push_str(&format!("{note}\n")));
+    }
     if let ChangeTask::Edit { .. } = task {
         data["replacements"] = changed.replacements.into();
         if changed.replacements > 1 {

@@ -136,9 +136,17 @@ impl Steps {
         put: Restoration,
         contents: Vec<ContentPiece>,
     ) -> Result<(), Path> {
+        let is_other = matches!(put, Restoration::Put { state: State::Other, .. });
         let before = self.newer.get(&path).or_else(|| self.arrives.get(&path));
         if let Some(slot) = before.and_then(|at| self.all.get_mut(*at)) {
             *slot = match slot.take() {
+                // The state between the calls can not be restored, so the path is left empty.
+                Some((Restoration::Put { path, expect, state, .. }, _))
+                    if is_other && state != State::Other =>
+                {
+                    let (state, attributes) = (State::Absent, Vec::new());
+                    Some((Restoration::Put { path, expect, state, attributes }, Vec::new()))
+                }
                 // The newer call's step for the same path is dropped.
                 None | Some((Restoration::Put { .. } | Restoration::Revert { .. }, _)) => None,
                 // It would be moved back and then replaced, so it is deleted where it is now.

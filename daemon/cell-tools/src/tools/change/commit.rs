@@ -54,7 +54,8 @@ pub(super) fn commit(
     };
     let wrote = done.iter().flat_map(of).take(MOST_WROTE).take_while(fits).collect();
     identify_unreadable(&mut stage.effects, &done);
-    let notes = notes(&stage.effects);
+    let mut notes = notes(&stage.effects);
+    notes.extend(stage.not_restored.notes());
     let Stage { effects, replacements, .. } = stage;
     Ok(Changed { effects, wrote, replacements, notes, ..Changed::default() })
 }

@@ -13,6 +13,7 @@ mod fresh;
 mod incoming;
 mod keep;
 mod names;
+mod omitted;
 mod patch;
 mod plan;
 mod print;

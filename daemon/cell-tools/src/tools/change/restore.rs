@@ -6,6 +6,7 @@ use super::{
     fresh::{ContentFacts, FileAttributes, TemporaryFile},
     incoming::MessageReceiver,
     keep::changed,
+    omitted::Obstacle,
     plan::ModeTarget,
     print::{is, print},
     revert,
@@ -54,6 +55,10 @@ pub(super) fn restore(
     let channel = incoming.channel;
     for entry in entries {
         match entry {
+            // The record has nothing to make it from, whatever is there now.
+            Restoration::Put { path, state: State::Other, .. } => {
+                stage.not_restored.add(path, Obstacle::NoContent);
+            }
             Restoration::Put { path, expect, state, attributes } => {
                 let spot = spot(stage, path)?;
                 let now = present(&spot)?;
@@ -86,7 +91,11 @@ pub(super) fn restore(
                 put(stage, channel, &spot, state, content, force)?;
             }
             Restoration::Rename { from, to, expect } => {
-                let (old, new) = (spot(stage, from)?, spot(stage, to)?);
+                let Some(old) = changed_spot(stage, from, force)? else {
+                    stage.not_restored.add(from, Obstacle::NotThere);
+                    continue;
+                };
+                let new = spot(stage, to)?;
                 let now = present(&old)?;
                 if force == Force::No && !is(expect, &old, now.as_ref()) {
                     return Err(conflict(&old, now.as_ref(), None).into());
@@ -94,12 +103,15 @@ pub(super) fn restore(
                 rename(stage, channel, &old, &new, force)?;
             }
             Restoration::Revert { path, expect, was } => {
-                let spot = spot(stage, path)?;
+                let Some(spot) = changed_spot(stage, path, force)? else {
+                    stage.not_restored.add(path, Obstacle::Gone);
+                    continue;
+                };
                 let now = present(&spot)?;
                 if force == Force::No && !is(expect, &spot, now.as_ref()) {
                     return Err(conflict(&spot, now.as_ref(), None).into());
                 }
-                revert::revert(stage, &spot, *was)?;
+                revert::revert(stage, &spot, *was, force)?;
             }
         }
     }
@@ -113,6 +125,22 @@ fn spot(stage: &mut Stage<'_>, path: &Path) -> Result<EntryLocation, FileError> 
         return Err(invalid(&path, "its last part does not name an entry of a directory"));
     }
     stage.spot(&path, LinkHandling::Straight)
+}
+
+/// Returns the spot of an entry that undo changes where it is. With force it may be that its
+/// directory is something else now: then the entry is gone, and there is no spot.
+fn changed_spot(
+    stage: &mut Stage<'_>,
+    path: &Path,
+    force: Force,
+) -> Result<Option<EntryLocation>, FileError> {
+    let has_other_directory = |error: &FileError| {
+        matches!(Errno::from_raw_os_error(error.errno), Errno::NOTDIR | Errno::LOOP)
+    };
+    match spot(stage, path) {
+        Err(error) if force == Force::Yes && has_other_directory(&error) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Returns what is at a spot before any step is taken.
@@ -197,10 +225,8 @@ fn put(
         return Ok(());
     }
     match (state, node) {
-        (State::Other, _) => {
-            let why = "it was a FIFO, socket or device, which can not be created again";
-            Err(invalid(&spot.path(), why).into())
-        }
+        // Such an entry is left out before.
+        (State::Other, _) => Ok(()),
         (_, PlannedState::Planned(_)) => Err(changed_twice(&spot.path()).into()),
         (State::Absent, PlannedState::Absent) => Ok(()),
         (State::Absent, PlannedState::There(_)) => clear(stage, channel, spot, node, force),
@@ -309,6 +335,10 @@ fn rename(
     let (print, size) = match node {
         // The rename was never made, or is undone already.
         PlannedState::Absent if force == Force::Yes && present(new)?.is_some() => return Ok(()),
+        PlannedState::Absent if force == Force::Yes => {
+            stage.not_restored.add(&old_path, Obstacle::NotThere);
+            return Ok(());
+        }
         PlannedState::Absent => return Err(conflict(old, None, None).into()),
         PlannedState::There(seen) => (print(old, &seen), seen.size),
         PlannedState::Planned(_) => {

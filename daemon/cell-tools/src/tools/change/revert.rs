@@ -4,8 +4,9 @@
 use super::{
     cut::Truncation,
     fresh::{FileAttributes, TemporaryFile},
+    omitted::Obstacle,
     plan::ModeTarget,
-    restore::conflict,
+    restore::{Force, conflict},
     spot::EntryLocation,
     stage::{MOST_OPEN, PlannedState, Stage},
     step::Step,
@@ -26,18 +27,29 @@ use std::{fs::File, os::unix::fs::FileExt as _};
 /// The number of bytes that are read at once.
 const PIECE: usize = 256 * 1024;
 
-/// Plans to restore the size, mode and time of a file.
+/// Plans to restore the size, mode and time of a file. With force, a file that does not have its
+/// earlier bytes any more is left as it is and reported.
 pub(super) fn revert(
     stage: &mut Stage<'_>,
     spot: &EntryLocation,
     was: InodeState,
+    force: Force,
 ) -> Result<(), FileError> {
-    let now = match stage.look(spot)? {
-        PlannedState::There(now) if now.kind() == FileType::RegularFile && now.size >= was.size => {
-            now
+    let found = match stage.look(spot)? {
+        PlannedState::There(now) if now.kind() != FileType::RegularFile => {
+            Err((Some(now), Obstacle::OtherType))
         }
-        PlannedState::There(now) => return Err(conflict(spot, Some(&now), None)),
-        PlannedState::Absent | PlannedState::Planned(_) => return Err(conflict(spot, None, None)),
+        PlannedState::There(now) if now.size < was.size => Err((Some(now), Obstacle::Shorter)),
+        PlannedState::There(now) => Ok(now),
+        PlannedState::Absent | PlannedState::Planned(_) => Err((None, Obstacle::Gone)),
+    };
+    let now = match (found, force) {
+        (Ok(now), _) => now,
+        (Err((_, obstacle)), Force::Yes) => {
+            stage.not_restored.add(&spot.path(), obstacle);
+            return Ok(());
+        }
+        (Err((now, _)), Force::No) => return Err(conflict(spot, now.as_ref(), None)),
     };
     if now.size > was.size {
         return cut(stage, spot, &now, was);

@@ -6,6 +6,7 @@ use super::{
     evidence::{LostEntry, NameEvidence},
     fresh::{ContentFacts, FileAttributes, TemporaryFile},
     keep::UndoRecord,
+    omitted::NotRestored,
     settle::staging::Staging,
     spot::{Dir, EntryLocation, LinkHandling},
     step::Step,
@@ -81,6 +82,8 @@ pub(super) struct Stage<'a> {
     listed: usize,
     /// Names in new directories that are evidence by themselves.
     pub(super) noticed: NameEvidence,
+    /// The entries of an undo record that are not restored.
+    pub(super) not_restored: NotRestored,
 }
 
 impl<'a> Stage<'a> {
@@ -107,6 +110,7 @@ impl<'a> Stage<'a> {
             lost: Vec::new(),
             listed: 0,
             noticed: NameEvidence::default(),
+            not_restored: NotRestored::default(),
         }
     }
 

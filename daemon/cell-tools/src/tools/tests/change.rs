@@ -178,7 +178,11 @@ fn what_can_not_be_put_back_is_removed_and_says_so() {
     let act = Act::Delete { path: fifo, recursive: false };
     let (draft, _) = broker.change(act, &[]).unwrap();
     assert!(matches!(draft.befores[0].0, Before::State { state: State::Other, .. }));
-    assert_eq!(broker.undo(&draft, true).unwrap_err().kind, FileErrorKind::Invalid);
+    for force in [false, true] {
+        let (undo, changed) = broker.undo(&draft, force).unwrap();
+        assert!(undo.prepared.effects.is_empty() && undo.befores.is_empty());
+        assert!(changed.notes[0].contains("/fifo is not restored: it was a FIFO"), "{changed:?}");
+    }
     assert_eq!(broker.names(), Vec::<String>::new());
 }
 
