@@ -25,10 +25,10 @@ directory of its own instead of a workspace. So install the server first, or nam
 the paths and hosts that it needs (docs/agents.md).
 
 The server's list of tools, its instructions and the name that it gives itself are recorded at the
-first start. If they change, an approver is asked, and every call is refused until they are approved,
-or accepted with --accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The server's hints that a
-tool is harmless are replaced. Its requests to the agent (sampling, elicitation, roots) are
-refused.
+first start. If they change, an approver is asked, and every call is refused until they are
+approved, or accepted with --accept-tools. Rules of the profile name its tools as mcp_NAME_TOOL. The
+server's hints that a tool is harmless are replaced. Its requests to the agent (sampling,
+elicitation, roots) are refused.
 
 What the server changed in a writable workspace is committed after each call of a tool. If that is
 denied, its changes are discarded and the server is started anew at the next call. So is a server
