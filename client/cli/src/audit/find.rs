@@ -39,10 +39,12 @@ pub(super) fn find_ended(directory: &Directory, wanted: &CallSelector) -> Result
 
 /// Returns `true` if the log has the call's result.
 fn is_ended(directory: &Directory, call_id: &str) -> Result<bool, Failure> {
-    let (call_id, kind) = (Some(call_id.to_owned()), Some(Kind::Result));
-    let mut reader = Reader::new(&directory.find()?);
+    // What is recent is in no archive.
+    let mut reader = Reader::new(&directory.find()?).only_with(&[call_id]);
+    let filter =
+        Filter { call_id: Some(call_id.to_owned()), kind: Some(Kind::Result), ..Filter::default() };
     let mut found = false;
-    read(&mut reader, &Filter { call_id, kind, ..Filter::default() }, |_| {
+    read(&mut reader, &filter, |_| {
         found = true;
         Ok(())
     })?;

@@ -14,7 +14,7 @@ const MAX_NUMBER: usize = 32;
 const NUMBER_WORDS: [&str; 10] =
     ["v", "a", "b", "rc", "alpha", "beta", "dev", "pre", "post", "preview"];
 
-/// What stands for a name or a version that the server did not give.
+/// The text for a name or a version that the server did not give.
 const UNKNOWN: &str = "unknown";
 
 /// The name and version of a server, as an agent is shown them.
@@ -54,7 +54,7 @@ impl ServerLabel {
     }
 }
 
-/// What is recorded of a server's label.
+/// The part of a server's label that is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecordedLabel {
     pub(super) name: String,
