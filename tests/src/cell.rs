@@ -5,11 +5,17 @@ use crate::{Mode, binary};
 use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
     CellReceipt, Facts, Found, HeldNetwork, Identity, LaunchPlan, Layer, Role, Step,
-    cell::{FILE_CHANNELS, Ready, Report, Run, RunReply, RunRequest, Setup, Stdin, Streams},
+    cell::{
+        FILE_CHANNELS, OverlayMode, OverlayReply, Ready, Report, Run, RunReply, RunRequest, Setup,
+        Stdin, Streams,
+    },
     steps,
 };
 use palisade_policy::{ProfileSet, Scene};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::{
+    mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick},
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+};
 use std::{
     io::Read as _,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
@@ -231,6 +237,10 @@ impl Cell {
         let settling = channels.next();
         let (receipt, listeners) = hear(&channel)?;
         let network = receipt.network.clone();
+        if role == Role::Transaction {
+            let control = control.as_fd().try_clone_to_owned().expect("a descriptor");
+            std::thread::spawn(move || change_overlays(&Datagrams::new(control)));
+        }
         Ok(Self {
             child,
             channel,
@@ -283,7 +293,7 @@ impl Cell {
         let channels: Vec<_> = ours.into_iter().map(Channel::new).collect();
         let namespaces = match control.receive::<Report>() {
             Ok(Some((Report::Prepared, namespaces))) => namespaces,
-            Ok(Some((Report::Tried { .. }, _)) | None) | Err(_) => Vec::new(),
+            Ok(Some((Report::Tried { .. } | Report::Overlays, _)) | None) | Err(_) => Vec::new(),
         };
         let (receipt, listeners) = hear(&channels[0])?;
         let files = Box::new((child, control, channels));
@@ -346,6 +356,24 @@ impl Cell {
         let (reply, output) = run_marked(&self.channel, &argv, workspace, mark);
         assert!(matches!(reply, RunReply::Ended { .. }), "probe: {reply:?}");
         output.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Does for a transaction's process what the launcher does: makes its overlays read-only when it asks
+/// for that.
+fn change_overlays(control: &Datagrams) {
+    let Ok(Some((Report::Overlays, mounts))) = control.receive::<Report>() else { return };
+    while let Ok(Some((mode, _))) = control.receive::<OverlayMode>() {
+        let flag = if mode == OverlayMode::ReadOnly { "ro" } else { "rw" };
+        let done = mounts.iter().try_for_each(|mount| {
+            let context = fspick(mount, "", FsPickFlags::FSPICK_EMPTY_PATH)?;
+            fsconfig_set_flag(&context, flag)?;
+            fsconfig_reconfigure(&context)
+        });
+        let done = done.map_err(|errno: rustix::io::Errno| errno.raw_os_error());
+        if control.send(&OverlayReply { done }, &[]).is_err() {
+            return;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn close_others(
 ) -> Result<(), StepFailure> {
     (given.overlay_users, given.scanned) = (None, None);
     (taken.users, taken.store) = (None, None);
-    let made = taken.made.iter().chain(&given.namespaces);
+    let made = taken.made.iter().chain(&taken.overlays).chain(&given.namespaces);
     let layers = taken.layers.iter().flat_map(Layers::roots);
     let layers = layers.flat_map(|layers| [&layers.lower, &layers.upper]);
     let listeners = taken.listeners.iter().chain(&taken.inward);

@@ -175,8 +175,7 @@ fn assign_descriptors(
     Ok((channels, StepInputs { namespaces, overlay_users: None, scanned, keep }))
 }
 
-/// Takes the steps. Reports to the launcher as soon as the session's root is mounted, so that it
-/// can start runners there.
+/// Takes the steps. Reports to the launcher as soon as everything is mounted.
 fn confine(
     setup: &Setup,
     control: &Datagrams,
@@ -192,13 +191,25 @@ fn confine(
             die_with_the_launcher()?;
         }
         // From here on no mount is added and no namespace is created.
-        if name == palisade_plan::Step::CloseDescriptors.name() && setup.role == Role::Files {
-            let made: Vec<_> = taken.made.iter().map(|fd| fd.as_fd()).collect();
-            control.send(&Report::Prepared, &made)?;
-            taken.made.clear();
+        if name == palisade_plan::Step::CloseDescriptors.name() {
+            report(setup.role, control, &mut taken)?;
         }
     }
     Ok((promised, taken))
+}
+
+/// Gives the launcher what it needs for later requests: the session's namespaces, so that it can
+/// start runners there, or a transaction's overlays. Nothing that a client chose has run in this
+/// process yet.
+fn report(role: Role, control: &Datagrams, taken: &mut StepResults) -> Result<(), SetupError> {
+    let (made, overlays) = (std::mem::take(&mut taken.made), std::mem::take(&mut taken.overlays));
+    let (report, sent) = match role {
+        Role::Files => (Report::Prepared, made),
+        Role::Transaction => (Report::Overlays, overlays),
+        Role::Runner | Role::Reader | Role::Trial | Role::Sweep => return Ok(()),
+    };
+    let sent: Vec<_> = sent.iter().map(|fd| fd.as_fd()).collect();
+    Ok(control.send(&report, &sent)?)
 }
 
 fn send_ready(

@@ -24,7 +24,7 @@ use crate::{
     whiteouts,
 };
 use palisade_plan::{Access, Identity, MountRights, Overlay, Path, Transactions, Upper};
-use palisade_workspace::{ChangeTime, Layers, MainRepository, View};
+use palisade_workspace::{ChangeTime, LayerAccess, Layers, MainRepository, View};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -43,8 +43,18 @@ pub(crate) struct OverlayInputs<'a> {
     pub(crate) main: Option<&'a MainRepository>,
 }
 
+/// The overlays of a transaction.
+#[derive(Debug)]
+pub(crate) struct MountedOverlays {
+    pub(crate) layers: Layers,
+    pub(crate) mounts: Vec<OwnedFd>,
+}
+
 /// Mounts the overlay over the workspace, or over directories in it.
-pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers, StepFailure> {
+pub(crate) fn lay(
+    overlay: &Overlay,
+    ground: OverlayInputs<'_>,
+) -> Result<MountedOverlays, StepFailure> {
     if let Some(noise) = &overlay.noise {
         return noise::lay(overlay, noise, ground);
     }
@@ -108,13 +118,16 @@ pub(crate) fn lay(overlay: &Overlay, ground: OverlayInputs<'_>) -> Result<Layers
         bytes,
         kept,
         main: None,
+        access: LayerAccess::Writable,
     };
     let mut all = layers(path, lower, upper);
+    let mut mounts = vec![merged];
     if let (Some((main, made)), Some(merged)) = (main, merged_main) {
         attach(&merged, &main.path)?;
+        mounts.push(merged);
         all.main = Some(Box::new(layers(&main.path, made.lower, made.upper)));
     }
-    Ok(all)
+    Ok(MountedOverlays { layers: all, mounts })
 }
 
 /// The two layers of a linked worktree's main repository.

@@ -6,7 +6,7 @@ use crate::{
     failure::StepFailure,
     git_configuration::{self, GitConfiguration},
     kernel, landlock, listeners, mapping, namespaces, outer_repository,
-    overlay::{self, OverlayInputs},
+    overlay::{self, MountedOverlays, OverlayInputs},
     own_mounts, privilege,
     recording::{self, RecordingRules},
     records, root, seccomp, store,
@@ -56,6 +56,8 @@ pub struct StepResults {
     pub uncovered: Option<String>,
     /// The layers of a transaction's overlay.
     pub layers: Option<Layers>,
+    /// The mounts of a transaction's overlays, until they are sent to the launcher.
+    pub(crate) overlays: Vec<OwnedFd>,
     /// The sockets for connections into the session's network.
     pub(crate) inward: Vec<OwnedFd>,
     /// The number of this process's audit session, if it has one of its own.
@@ -184,7 +186,8 @@ pub fn take(
                 scanned: given.scanned.take(),
                 main: taken.main.as_ref(),
             };
-            taken.layers = Some(overlay::lay(&overlay, ground)?);
+            let MountedOverlays { layers, mounts } = overlay::lay(&overlay, ground)?;
+            (taken.layers, taken.overlays) = (Some(layers), mounts);
             taken.workspace = Some(overlay.workspace);
             Ok(())
         }

@@ -73,7 +73,7 @@ fn signal(pid: Pid, signal: Signal) {
 }
 
 /// Returns every process of the namespace except this one.
-fn processes() -> io::Result<BTreeSet<i32>> {
+pub(crate) fn processes() -> io::Result<BTreeSet<i32>> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut found = BTreeSet::new();
     for entry in fs::read_dir("/proc")? {

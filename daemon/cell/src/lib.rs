@@ -5,6 +5,8 @@
 
 mod freeze;
 mod lookup;
+mod open_files;
+mod overlays;
 mod record;
 mod run;
 mod runner;

@@ -1,7 +1,10 @@
 //! Runs the process of a cell from its start to its end: it is confined, and then serves its
 //! session. Runs in the cell.
 
-use crate::runner::{self, CommitResources, RunnerError, RunnerExit, RunnerResources};
+use crate::{
+    overlays::{self, ProgramState},
+    runner::{self, CommitResources, RunnerError, RunnerExit, RunnerResources},
+};
 use palisade_cell_setup::{
     ConfinedProcess, GitConfiguration, SetupError, StartIdentity, failure::StepFailure, kernel,
     steps::StepResults,
@@ -75,6 +78,7 @@ fn serve(process: ConfinedProcess) -> Result<(), CellError> {
             match runner::serve(channel, control, resources, Some(settling))? {
                 RunnerExit::Nobody => return Ok(()),
                 RunnerExit::Launcher { control, since } => {
+                    layers.access = overlays::make_read_only(&control, ProgramState::Ended);
                     watch(control);
                     layers.set_since(since);
                 }
@@ -89,8 +93,8 @@ fn serve(process: ConfinedProcess) -> Result<(), CellError> {
 /// launcher ended before it was requested.
 fn watch(control: Datagrams) {
     std::thread::spawn(move || {
-        // The launcher sends nothing after the setup, so any message, or the end of the connection,
-        // means the end.
+        // From here on the launcher is asked nothing and sends nothing, so any message, or the end
+        // of the connection, means the end.
         drop(control.receive::<Setup>());
         kernel::exit_now(0);
     });

@@ -5,6 +5,8 @@
 use crate::{
     freeze::FrozenProcesses,
     lookup::Lookup,
+    open_files,
+    overlays::{self, ProgramState},
     record::Recorder,
     spare::{self, Spares, Taken},
     streams::ProgramStreams,
@@ -32,7 +34,7 @@ use palisade_plan::{
     Path, Upper,
     cell::{End, PrepareShell, Run, RunReply, RunRequest, Streams},
 };
-use palisade_workspace::{ChangeTime, Layers, View, memory_file};
+use palisade_workspace::{ChangeTime, LayerAccess, Layers, View, memory_file};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
@@ -259,9 +261,9 @@ impl Runner {
                         still = self.freeze(settling.layers)?;
                     }
                     (RunRequest::Thaw, ..) => {
-                        if let Some(FrozenProgram { frozen, umask, .. }) = still.take() {
-                            rustix::process::umask(umask);
-                            frozen.thaw().map_err(kernel("let processes go on"))?;
+                        if let (Some(program), Some(settling)) = (still.take(), &mut settling) {
+                            rustix::process::umask(program.umask);
+                            self.thaw(program.frozen, settling.layers)?;
                         }
                     }
                     (request, ..) => running = self.handle_request(request, fds, running)?,
@@ -282,11 +284,26 @@ impl Runner {
         }
     }
 
-    /// Stops every process, and replies that it did or why it could not.
+    /// Lets every process continue.
+    fn thaw(&self, frozen: FrozenProcesses, layers: &mut Layers) -> Result<(), RunnerError> {
+        overlays::make_writable(&self.control).map_err(kernel("let overlays be written again"))?;
+        layers.access = LayerAccess::Writable;
+        frozen.thaw().map_err(kernel("let processes go on"))
+    }
+
+    /// Stops every process, makes what they wrote read-only, and replies that it did or why it could
+    /// not.
     fn freeze(&self, layers: &mut Layers) -> Result<Option<FrozenProgram>, RunnerError> {
         kernel::ignore_file_size_signal();
         match FrozenProcesses::freeze(self.tree) {
             Ok(frozen) => {
+                layers.access = overlays::make_read_only(&self.control, ProgramState::Frozen);
+                if let LayerAccess::Refused(errno) = layers.access {
+                    let why = open_files::explain(errno, &layers.path);
+                    self.thaw(frozen, layers)?;
+                    self.reply(&RunReply::Frozen(Some(why)))?;
+                    return Ok(None);
+                }
                 layers.remember_commits();
                 let umask = rustix::process::umask(COMMIT_UMASK);
                 self.reply(&RunReply::Frozen(None))?;
@@ -330,7 +347,8 @@ impl Runner {
         Ok(WaitEvents {
             request: next || woken(0),
             children: woken(1),
-            // The launcher sends nothing after the setup: any event here means that it is gone.
+            // The launcher sends nothing but answers, which are awaited where it is asked: any event
+            // here means that it is gone.
             gone: woken(2),
             noted: listener.is_some() && woken(noted),
             asked: more || woken(asked),

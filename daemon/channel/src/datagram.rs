@@ -41,10 +41,28 @@ impl Datagrams {
     /// # Errors
     /// If the message is over the limit or the kernel refuses. `EPIPE` means that the peer is gone.
     pub fn send<T: Encode>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+        self.send_with(message, fds, SendFlags::empty())
+    }
+
+    /// Sends a message to a peer that is not trusted to read it. Never waits.
+    ///
+    /// # Errors
+    /// As [`Self::send`]. `EAGAIN` means that the peer has not read what was sent before.
+    pub fn send_now<T: Encode>(&self, message: &T) -> Result<(), ChannelError> {
+        self.send_with(message, &[], SendFlags::DONTWAIT)
+    }
+
+    fn send_with<T: Encode>(
+        &self,
+        message: &T,
+        fds: &[BorrowedFd<'_>],
+        flags: SendFlags,
+    ) -> Result<(), ChannelError> {
         let body = codec::encode(message)?;
         if body.len() > MAX_PLAN || fds.len() > MAX_DESCRIPTORS {
             return Err(codec::CodecError::TooLarge(body.len(), MAX_PLAN).into());
         }
+        let flags = flags | SendFlags::NOSIGNAL;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -55,7 +73,7 @@ impl Datagrams {
         }
         loop {
             let parts = [IoSlice::new(&body)];
-            match rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(&self.socket, &parts, &mut control, flags) {
                 Ok(sent) if sent == body.len() => return Ok(()),
                 Ok(_) => return Err(ChannelError::Truncated),
                 Err(Errno::INTR) => {}

@@ -178,7 +178,7 @@ fn findings(process: &Process) -> Result<TrialFindings, SpawnError> {
             let records = (records, fds.into_iter().next());
             TrialFindings { layers, landlock_abi, landlock_errata, overlay, records, audit_session }
         }
-        Some((Report::Prepared, _)) | None => {
+        Some((Report::Prepared | Report::Overlays, _)) | None => {
             let unknown = || Found::No("it could not be determined".into());
             TrialFindings {
                 layers: Vec::new(),

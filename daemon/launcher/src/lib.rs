@@ -15,6 +15,7 @@ mod hierarchy;
 mod hindrance;
 mod identity;
 mod nest;
+mod overlays;
 mod phase;
 mod privilege;
 mod pulse;

@@ -143,11 +143,13 @@ fn missing(effective: &CapsHashSet) -> Option<String> {
 }
 
 /// Enters a user namespace in which this user is mapped to itself and has capabilities over what it
-/// creates there.
+/// creates there, and a mount namespace that belongs to it: without one, the kernel does not let
+/// the launcher change an overlay. What is mounted on the host later appears there too, where the
+/// host shares its mounts.
 fn enter_user_namespace() -> Result<(), String> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let why = hindrance::of_user_namespaces;
-    unshare(CloneFlags::CLONE_NEWUSER)
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
         .map_err(|error| format!("unshare: {}; {}", io::Error::from(error), why()))?;
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("write {file}: {error}; {}", why()))

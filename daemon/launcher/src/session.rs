@@ -3,10 +3,12 @@
 use crate::{
     blank::PrestartedSession,
     cgroup::SessionCgroups,
+    overlays::RunnerOverlays,
     spawn::{Process, SpawnError, Spawner},
     store::Stores,
     wanted::RunnerRequest,
 };
+use palisade_channel::Datagrams;
 use palisade_plan::{
     Facts, LaunchPlan, Role, Runs, Step, StepError, Upper,
     cell::{Report, Setup},
@@ -15,11 +17,12 @@ use palisade_plan::{
 };
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// A runner, and the name of its directory on disk.
+/// A runner, the name of its directory on disk, and its overlays.
 #[derive(Debug)]
 pub(crate) struct Runner {
     process: Process,
     stored: Option<String>,
+    overlays: RunnerOverlays,
 }
 
 /// The kinds of runners requested so far, which decide whether the next one is started ahead.
@@ -173,7 +176,7 @@ impl Session {
                 std::mem::take(&mut self.waiting)
             }
             // The cell failed, which it has told the broker, or it sent an invalid report.
-            Ok(Some((Report::Tried { .. }, _)) | None) | Err(_) => {
+            Ok(Some((Report::Tried { .. } | Report::Overlays, _)) | None) | Err(_) => {
                 files.kill();
                 self.namespaces = Some(Vec::new());
                 self.waiting.clear();
@@ -244,8 +247,30 @@ impl Session {
         let fds = wanted.channels().iter().chain(wanted.scanned()).chain(namespaces);
         let fds: Vec<_> = fds.map(|fd| fd.as_fd()).collect();
         let result = process.set_up(&setup, &fds).map_err(spawn);
-        self.runners.push(Runner { process, stored: name });
+        let overlays = match wanted.role() {
+            Role::Transaction => RunnerOverlays::Awaited,
+            Role::Files | Role::Runner | Role::Reader | Role::Trial | Role::Sweep => {
+                RunnerOverlays::None
+            }
+        };
+        self.runners.push(Runner { process, stored: name, overlays });
         result
+    }
+
+    /// Returns the sockets of the runners that may send messages.
+    pub(crate) fn runner_sockets(&self) -> impl Iterator<Item = &Datagrams> {
+        let senders = self.runners.iter().filter(|runner| runner.overlays.may_send());
+        senders.map(|runner| &runner.process.control)
+    }
+
+    /// Handles one message of each runner that has sent one.
+    pub(crate) fn handle_runner_messages(&mut self) {
+        let senders = self.runners.iter_mut().filter(|runner| runner.overlays.may_send());
+        for Runner { process, overlays, .. } in senders {
+            if process.has_sent() {
+                overlays.handle_message(process);
+            }
+        }
     }
 
     /// Begins to end the session; `collect` reports when nothing is left.

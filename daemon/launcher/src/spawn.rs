@@ -191,6 +191,13 @@ impl Process {
         Ok(self.control.send(setup, fds)?)
     }
 
+    /// Returns `true` if the process has sent a message, or its socket was closed.
+    pub(crate) fn has_sent(&self) -> bool {
+        let mut polled = [PollFd::new(&self.control, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
     /// Kills the process, and with it everything in its PID namespace. Without a PID namespace only
     /// the process itself knows what it has started. It is then told to end that and itself, and
     /// killed if it does not.

@@ -42,12 +42,15 @@ pub struct Setup {
     pub scanned: u8,
 }
 
-/// A cell's only message to the launcher.
+/// The first message of a cell to the launcher, and the only one that is not an [`OverlayMode`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Report {
     /// The namespaces are created. They are the descriptors, in the order of [`Step::Namespaces`].
     /// The launcher may now create runners that enter them.
     Prepared,
+    /// The overlays of a transaction are mounted. They are the descriptors. Sent while the process
+    /// still has the privilege to mount.
+    Overlays,
     /// The findings of a [`Role::Trial`].
     Tried {
         /// Each layer except the PID namespace and the limits, which the launcher determines.
@@ -63,6 +66,24 @@ pub enum Report {
         /// The ability of a process to start its own audit session.
         audit_session: Found,
     },
+}
+
+/// How the overlays of a transaction can be used. To the launcher it is a request to make them so,
+/// and the answer is an [`OverlayReply`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum OverlayMode {
+    /// Nobody can change anything in them, not even by a descriptor that was opened before.
+    ReadOnly,
+    /// Programs can write.
+    Writable,
+}
+
+/// The launcher's answer to a request for an [`OverlayMode`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct OverlayReply {
+    /// The kernel's error number if the overlays could not be changed. `EBUSY` means that a file in
+    /// them is open for writing.
+    pub done: Result<(), i32>,
 }
 
 /// The first message of a cell on its first channel.
@@ -542,4 +563,6 @@ pub enum FileErrorKind {
     Protected,
     /// The file's own mode does not let the session read it.
     Unreadable,
+    /// A file of the transaction is still open for writing, or may be.
+    StillOpen,
 }

@@ -31,6 +31,19 @@ pub struct Layers {
     pub kept: Transactions,
     /// The layers of the main repository, if the workspace is a linked worktree of git.
     pub main: Option<Box<Self>>,
+    /// Whether what the program wrote can still change.
+    pub access: LayerAccess,
+}
+
+/// Whether the upper layers of a transaction can still change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayerAccess {
+    /// The program may still write.
+    Writable,
+    /// The kernel lets nobody write, whatever descriptors they have.
+    ReadOnly,
+    /// They could not be made read-only. `EBUSY` means that a file is still open for writing.
+    Refused(Errno),
 }
 
 impl Layers {

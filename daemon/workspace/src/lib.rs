@@ -12,7 +12,7 @@ mod metadata;
 mod outer_repository;
 mod view;
 
-pub use layers::{ChangeTime, CommittedPath, Layers, is_copy, is_opaque, make_opaque};
+pub use layers::{ChangeTime, CommittedPath, LayerAccess, Layers, is_copy, is_opaque, make_opaque};
 pub use main_repository::MainRepository;
 pub use metadata::{EntryMetadata, look, modified, version};
 pub use outer_repository::OuterRepository;

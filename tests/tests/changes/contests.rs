@@ -267,9 +267,9 @@ time.sleep({pause} / 1000)'",
     committed
 }
 
-/// A job that gets a descriptor from another program, and writes into that file once it sees `go`.
+/// A job that gets a descriptor from another program, and tries to use it once it sees `go`.
 const RECEIVER: &str = r#"exec python3 -u -c '
-import os, socket, time
+import errno, os, socket, time
 own = socket.socket(socket.AF_UNIX)
 own.bind("/tmp/passing")
 own.listen()
@@ -278,19 +278,27 @@ other, _ = own.accept()
 _, [file], _, _ = socket.recv_fds(other, 1, 1)
 other.send(b"x")
 while not os.path.exists("go"): time.sleep(0.01)
-print("wrote", os.pwrite(file, b"EVIL", 0))'"#;
+for attempt in (lambda: os.pwrite(file, b"EVIL", 0), lambda: os.fchmod(file, 0o777),
+                lambda: os.utime(file, (1, 1))):
+    try:
+        attempt()
+        print("done")
+    except OSError as error:
+        print(errno.errorcode[error.errno])'"#;
 
-/// Deletes a file, makes another, and passes the descriptor of that to the job.
-const SENDER: &str = r#"exec python3 -c '
+/// Deletes a file, makes another, and passes a descriptor of that to the job.
+fn sender(mode: &str) -> String {
+    r#"exec python3 -c '
 import os, socket
 os.remove("a.txt")
-file = open("made", "w")
-file.write("good\n")
-file.flush()
+with open("made", "w") as file: file.write("good\n")
+file = open("made", "MODE")
 other = socket.socket(socket.AF_UNIX)
 other.connect("/tmp/passing")
 socket.send_fds(other, [b"x"], [file.fileno()])
-other.recv(1)'"#;
+other.recv(1)'"#
+        .replace("MODE", mode)
+}
 
 /// Waits until a job has printed a text.
 async fn printed(desk: &Desk, job: u64, text: &str) {
@@ -306,37 +314,46 @@ async fn printed(desk: &Desk, job: u64, text: &str) {
     }
 }
 
-/// What is written during the review, by a descriptor that outlived its transaction, is not committed.
+/// What a descriptor can change that outlived its transaction is not committed, and a descriptor
+/// that can change nothing does no harm.
 #[test]
-fn a_descriptor_that_a_job_was_passed_changes_nothing_that_is_approved() {
+fn a_descriptor_that_a_job_was_passed_changes_nothing_that_is_judged() {
     for mode in Mode::all() {
-        for writes in [true, false] {
+        for (opened, for_writing) in [("r+", true), ("a", true), ("r", false)] {
             let desk = filled(mode, &profile_with(&[]));
             desk.attach();
             let job = desk.sandbox.start_job(json!({"command": RECEIVER, "route": "watch"}));
             desk.sandbox.wait(printed(&desk, job, "listening"));
-            let call = desk.sandbox.session.call("bash", json!({"command": SENDER}));
+            let call = desk.sandbox.session.call("bash", json!({"command": sender(opened)}));
             let (result, asked) = desk.during(async { call.await.unwrap() }, async |request| {
-                if writes {
-                    desk.file("go", "");
-                    printed(&desk, job, "wrote 4").await;
-                }
+                desk.file("go", "");
+                // Writing by a descriptor for reading, and changes of what is read-only.
+                printed(&desk, job, "EBADF\nEROFS\nEROFS\n").await;
                 desk.operator.answer(request, Answer::approve()).await.unwrap();
             });
-            assert_eq!(asked.len(), 1, "{mode:?} {writes}: {result:?}");
-            if writes {
+            if for_writing {
                 let error = result.error.unwrap();
-                assert_eq!(error.code, ErrorCode::StaleApproval, "{mode:?}: {error:?}");
+                assert_eq!(
+                    (error.code, asked.len()),
+                    (ErrorCode::Conflict, 0),
+                    "{mode:?}: {error}"
+                );
+                assert!(error.message.contains("has a file open for writing"), "{error}");
+                assert!(error.hint.contains("job_kill"), "{error}");
                 assert_eq!(desk.text("made"), None, "{mode:?}");
                 assert!(desk.path("a.txt").exists(), "{mode:?}");
-            } else {
-                // The control: what was approved is committed, and a later write does not reach it.
+                // Once the job has ended, the same is judged and committed.
+                assert!(desk.sandbox.done("job_kill", json!({"job": job})).success);
+                let line = "rm a.txt; echo good >made";
+                let again = json!({"command": line});
+                let (result, _) = desk.call("bash", again, |_| Some(Answer::approve()));
                 assert!(result.success, "{mode:?}: {:?}", result.error);
-                assert!(!desk.path("a.txt").exists(), "{mode:?}");
-                desk.file("go", "");
-                desk.sandbox.wait(printed(&desk, job, "wrote 4"));
-                assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
+            } else {
+                assert_eq!(asked.len(), 1, "{mode:?}: {result:?}");
+                assert!(result.success, "{mode:?}: {:?}", result.error);
             }
+            assert!(!desk.path("a.txt").exists(), "{mode:?}");
+            assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
         }
     }
 }

@@ -222,6 +222,85 @@ fn its_processes_stand_still_while_it_is_reviewed_and_go_on_as_they_were() {
     }
 }
 
+/// Tries to write a file whenever it is resumed, and prints what came of it.
+const WRITER: &str = r#"exec python3 -u -c '
+import errno, os, signal, sys
+def write(*_):
+    try:
+        with open("made", "w") as file: file.write("evil\n")
+        print("written")
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+signal.signal(signal.SIGCONT, write)
+open("made", "w").write("good\n")
+os.remove("victim")
+print("ready")
+for line in sys.stdin: pass'"#;
+
+#[test]
+fn a_process_that_is_resumed_during_the_review_can_not_write() {
+    for mode in Mode::all() {
+        let desk = desk(mode);
+        desk.attach();
+        desk.file("victim", "precious\n");
+        let mark = processes::mark();
+        let line = format!("{WRITER} {mark}");
+        let job = desk.sandbox.start_job(json!({"command": line, "input": true}));
+        let printed = |text: &str| {
+            until(text, || {
+                let output = desk.sandbox.done("job_output", json!({"job": job})).output;
+                output.ends_with(text)
+            });
+        };
+        printed("ready\n");
+        let [writer] = &processes::marked(&mark)[..] else { panic!("one process") };
+        let writer = nix::unistd::Pid::from_raw(writer.pid);
+        let call = desk.sandbox.session.call("job_commit", json!({"job": job}));
+        let (result, requests) = desk.during(async { call.await.unwrap() }, async |request| {
+            nix::sys::signal::kill(writer, nix::sys::signal::Signal::SIGCONT).unwrap();
+            let mut output = String::new();
+            while !output.ends_with("ready\nEROFS\n") {
+                let asked = json!({"job": job, "wait_ms": 10});
+                output = desk.sandbox.session.call("job_output", asked).await.unwrap().output;
+            }
+            desk.operator.answer(request, Answer::approve()).await.unwrap();
+        });
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert_eq!(requests.len(), 1, "{mode:?}");
+        assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
+        // The control: it goes on, and what it writes then is committed.
+        printed("written\n");
+        let status = desk.sandbox.call("job_commit", json!({"job": job}));
+        assert!(status.success, "{mode:?}: {:?}", status.error);
+        assert_eq!(desk.text("made").as_deref(), Some("evil\n"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_job_that_has_files_open_for_writing_is_not_committed_until_it_closes_them() {
+    for mode in Mode::all() {
+        let desk = desk(mode);
+        let mut steps = Steps::shell(&desk);
+        steps.run("echo one >a; exec 7>>log 8<a; echo line >&7");
+        let error = steps.commit().error.unwrap();
+        assert_eq!(error.code, ErrorCode::LimitReached, "{mode:?}: {error}");
+        assert!(
+            error.message.contains("it has files open for writing: \"log\" (process "),
+            "{error}"
+        );
+        assert_eq!((desk.text("a"), desk.text("log")), (None, None), "{mode:?}");
+        // It goes on, and can write.
+        steps.run("echo more >&7; echo two >>a; exec 7>&-");
+        steps.committed();
+        assert_eq!(desk.text("a").as_deref(), Some("one\ntwo\n"), "{mode:?}");
+        assert_eq!(desk.text("log").as_deref(), Some("line\nmore\n"), "{mode:?}");
+        // What is open at its end is closed then.
+        steps.run("exec 7>>log; echo last >&7");
+        assert!(steps.end().transaction.unwrap().committed, "{mode:?}");
+        assert_eq!(desk.text("log").as_deref(), Some("line\nmore\nlast\n"), "{mode:?}");
+    }
+}
+
 #[test]
 fn a_job_that_is_ended_during_the_review_is_ended_and_nothing_is_committed() {
     for mode in Mode::all() {

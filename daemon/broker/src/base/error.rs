@@ -68,7 +68,7 @@ pub(crate) enum CallError {
     Discarded,
     #[error("job {0} has no transaction: there is nothing to commit")]
     NoTransaction(u64),
-    #[error("job {job} could not be paused: {why}. Nothing was committed")]
+    #[error("job {job} can not be committed now: {why}. Nothing was committed")]
     NotFrozen { job: u64, why: String },
     #[error("the job read {written} of {whole} bytes and then stopped reading")]
     NotRead { written: usize, whole: usize },
@@ -231,6 +231,10 @@ fn file_error(failure: &FileError) -> WireError {
         FileErrorKind::Unreadable => {
             (ErrorCode::OutsidePolicy, "change its mode first (bash: chmod u+rw)")
         }
+        FileErrorKind::StillOpen => (
+            ErrorCode::Conflict,
+            "end the job that has the file (job_list, job_kill), and make the call again",
+        ),
         FileErrorKind::Broken => (ErrorCode::CellFailed, "try again"),
         FileErrorKind::Hidden | FileErrorKind::Protected => {
             (ErrorCode::OutsidePolicy, "leave it alone, or ask the author of the profile")

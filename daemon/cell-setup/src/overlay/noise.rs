@@ -4,7 +4,7 @@
 //! those of every other program. Runs in the cell, while it has privilege.
 
 use super::{
-    OverlayInputs,
+    MountedOverlays, OverlayInputs,
     alike::DirectoryMaker,
     in_memory, make,
     merge::{self, NoiseLayers, OverlayLayers, UPPER, WORKSPACE, below},
@@ -14,7 +14,7 @@ use crate::{
     borrowed::BorrowedIdentity, failure::StepFailure, mounts, own_mounts, store::override_modes,
 };
 use palisade_plan::{MountRights, NoiseOverlays, Overlay, Transactions, Upper};
-use palisade_workspace::{ChangeTime, Layers};
+use palisade_workspace::{ChangeTime, LayerAccess, Layers};
 use rustix::{
     fs::{Mode, OFlags},
     mount::UnmountFlags,
@@ -29,7 +29,7 @@ pub(super) fn lay(
     overlay: &Overlay,
     noise: &NoiseOverlays,
     ground: OverlayInputs<'_>,
-) -> Result<Layers, StepFailure> {
+) -> Result<MountedOverlays, StepFailure> {
     let path = &overlay.workspace;
     refuse_mounts_below(path)?;
     let here = mounts::resolve_without_links(path.as_path())
@@ -78,7 +78,10 @@ pub(super) fn lay(
     let kept = Transactions { upper: kept, ..overlay.transactions };
     let (path, bytes) = (path.clone(), overlay.bytes);
     let since = ChangeTime::default();
-    Ok(Layers { path, lower, upper, since, committed: None, bytes, kept, main: None })
+    let access = LayerAccess::Writable;
+    let layers =
+        Layers { path, lower, upper, since, committed: None, bytes, kept, main: None, access };
+    Ok(MountedOverlays { layers, mounts: merged })
 }
 
 /// Mounts the overlays in this process. The layer is mounted only until they are.

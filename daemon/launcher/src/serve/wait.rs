@@ -1,7 +1,7 @@
 //! Waits for events, and handles those of the sessions' processes.
 
 use super::Launcher;
-use crate::{error::LauncherError, session::Session};
+use crate::{error::LauncherError, spawn::Process};
 use palisade_channel::Datagrams;
 use palisade_plan::launcher::{Reply, SessionNumber};
 use rustix::{
@@ -27,6 +27,10 @@ impl Launcher {
                 && let Some(files) = &session.files
             {
                 polled.push(PollFd::new(&files.control, PollFlags::IN));
+                owners.push(*number);
+            }
+            for socket in session.runner_sockets() {
+                polled.push(PollFd::new(socket, PollFlags::IN));
                 owners.push(*number);
             }
             for process in session.processes() {
@@ -61,7 +65,9 @@ impl Launcher {
         broker: &Datagrams,
     ) -> Result<(), LauncherError> {
         let Some(session) = self.sessions.get_mut(&number) else { return Ok(()) };
-        if session.is_waiting() && readable(session) {
+        session.handle_runner_messages();
+        // The launcher may have woken because the cell ended.
+        if session.is_waiting() && session.files.as_ref().is_some_and(Process::has_sent) {
             for wanted in session.receive_report() {
                 let made =
                     session.runner(number, wanted, &self.facts, &self.spawner, &mut self.stores);
@@ -81,13 +87,4 @@ impl Launcher {
         }
         Ok(())
     }
-}
-
-/// Returns `true` if the cell has sent a message. (The launcher may have woken because the cell
-/// ended.)
-fn readable(session: &Session) -> bool {
-    let Some(files) = &session.files else { return false };
-    let mut polled = [PollFd::new(&files.control, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }

@@ -56,6 +56,7 @@ const fn is_final(kind: FileErrorKind) -> bool {
         | FileErrorKind::NoMatch
         | FileErrorKind::Conflict
         | FileErrorKind::InterruptedCommit
+        | FileErrorKind::StillOpen
         | FileErrorKind::Broken => false,
     }
 }

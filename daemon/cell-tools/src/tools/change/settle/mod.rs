@@ -48,7 +48,8 @@ use palisade_plan::{
     cell::{FileError, FileErrorKind},
     change::{Effect, EffectKind},
 };
-use palisade_workspace::Layers;
+use palisade_workspace::{LayerAccess, Layers};
+use rustix::io::Errno;
 use std::rc::Rc;
 
 /// Plans everything that the program did, except the paths in `leave`. Returns the directories with
@@ -59,6 +60,7 @@ pub(super) fn settle(
     layers: &Layers,
     leave: &[Path],
 ) -> Result<Vec<UnchangedDirectory>, Stop> {
+    refuse_writable(layers)?;
     let mut left = ExcludedPaths::new(leave);
     let mut unchanged = Vec::new();
     for root in layers.roots() {
@@ -108,6 +110,32 @@ fn settle_root(
     Ok(unchanged)
 }
 
+/// Refuses a transaction whose layers can still change: what is committed might not be what was
+/// judged.
+fn refuse_writable(layers: &Layers) -> Result<(), FileError> {
+    let (kind, errno, message) = match layers.access {
+        LayerAccess::ReadOnly => return Ok(()),
+        LayerAccess::Writable => (
+            FileErrorKind::FileSystem,
+            None,
+            "its changes were not made read-only before they were judged".to_owned(),
+        ),
+        LayerAccess::Refused(Errno::BUSY) => (
+            FileErrorKind::StillOpen,
+            Some(Errno::BUSY),
+            "a process outside of this call still has a file open for writing that the call \
+             passed to it"
+                .to_owned(),
+        ),
+        LayerAccess::Refused(errno) => (
+            FileErrorKind::FileSystem,
+            Some(errno),
+            format!("its changes could not be made read-only before they were judged: {errno}"),
+        ),
+    };
+    Err(failure(kind, errno, format!("{message}. Nothing was changed")))
+}
+
 /// Refuses a transaction whose layer is full, because the program could not finish its work.
 fn refuse_full(layers: &Layers, workspace: &Path) -> Result<(), FileError> {
     let fail = |errno| refused("look at", workspace, errno);
@@ -123,14 +151,14 @@ fn refuse_full(layers: &Layers, workspace: &Path) -> Result<(), FileError> {
          half-way. Nothing was changed; to allow more, change the profile \
          (limits.transaction{hint})"
     );
-    Err(failure(FileErrorKind::TooLarge, Some(rustix::io::Errno::NOSPC), message))
+    Err(failure(FileErrorKind::TooLarge, Some(Errno::NOSPC), message))
 }
 
 /// Returns `true` if a layer on the disk is over its limit. One that is too deep to be measured is
 /// refused elsewhere.
-fn holds_too_much(layers: &Layers) -> Result<bool, rustix::io::Errno> {
+fn holds_too_much(layers: &Layers) -> Result<bool, Errno> {
     match is_over(&layers.upper, layers.bytes) {
-        Err(rustix::io::Errno::NAMETOOLONG) => Ok(false),
+        Err(Errno::NAMETOOLONG) => Ok(false),
         over => over,
     }
 }

@@ -14,7 +14,7 @@ use palisade_plan::{
     evidence::Evidence,
     names::{NameList, Names},
 };
-use palisade_workspace::{Layers, View};
+use palisade_workspace::{LayerAccess, Layers, View};
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, XattrFlags},
     io::Errno,
@@ -99,6 +99,7 @@ impl Two {
             bytes: 1 << 30,
             kept: Transactions { upper: Upper::Disk, durable: Durable::No },
             main: None,
+            access: LayerAccess::ReadOnly,
         }
     }
 
