@@ -2,6 +2,7 @@
 //! more.
 
 use crate::history::parse_commit;
+use crate::object::ObjectReader;
 use crate::references::{ReferenceTarget, References, read_target};
 use crate::search::parse_tree;
 use crate::{ObjectId, Repository, RepositoryError};
@@ -55,7 +56,9 @@ impl HeadTree {
             let directory = path.get(..start.saturating_sub(1)).unwrap_or_default();
             let repository = &self.repository;
             let listing = self.directories.entry(directory.to_vec());
-            let Some(listing) = listing.or_insert_with(|| repository.listing(&tree)) else {
+            let Some(listing) =
+                listing.or_insert_with(|| self::listing(&mut repository.reader(), &tree))
+            else {
                 return true;
             };
             match (listing.get(name), end) {
@@ -90,14 +93,53 @@ impl Repository {
         let data = self.reader().find(&commit, gix_object::Kind::Commit)?.ok_or_else(damaged)?;
         parse_commit(&data, kind).map(|(tree, _)| Some(tree)).ok_or_else(damaged)
     }
+}
 
-    fn listing(&self, tree: &ObjectId) -> Option<Listing> {
-        let data = self.reader().find(tree, gix_object::Kind::Tree).ok()??;
-        let entries = parse_tree(&data, self.objects.kind)?;
-        let each = entries.iter().map(|entry| {
-            let below = entry.mode.is_tree().then(|| entry.oid.to_owned());
-            (entry.filename.to_vec(), below)
-        });
-        Some(each.collect())
+/// Lists the paths that the commit that was checked out before has and the one that is checked out
+/// after has not. `None` if that can not be found out by examining so many entries of trees.
+#[must_use]
+pub fn paths_gone_from_head(
+    before: &Repository,
+    after: &Repository,
+    most: usize,
+) -> Option<Vec<Vec<u8>>> {
+    let (was, is) = (before.head_tree(), after.head_tree());
+    let Some(root) = was.ok()? else { return Some(Vec::new()) };
+    // A commit that can not be read has nothing.
+    let now = is.ok().flatten();
+    let mut waiting = vec![(Vec::new(), root, now)];
+    let (mut gone, mut left) = (Vec::new(), most);
+    let (mut earlier, mut later) = (before.reader(), after.reader());
+    while let Some((directory, tree, now)) = waiting.pop() {
+        if Some(tree) == now {
+            continue;
+        }
+        let there = match now {
+            Some(now) => listing(&mut later, &now).unwrap_or_default(),
+            None => Listing::new(),
+        };
+        for (name, below) in listing(&mut earlier, &tree)? {
+            left = left.checked_sub(1)?;
+            let path = [directory.as_slice(), &name].concat();
+            match (below, there.get(&name)) {
+                (Some(below), now) => {
+                    let now = now.copied().flatten();
+                    waiting.push(([path.as_slice(), b"/"].concat(), below, now));
+                }
+                (None, None) => gone.push(path),
+                (None, Some(_)) => {}
+            }
+        }
     }
+    Some(gone)
+}
+
+fn listing(reader: &mut ObjectReader<'_>, tree: &ObjectId) -> Option<Listing> {
+    let data = reader.find(tree, gix_object::Kind::Tree).ok()??;
+    let entries = parse_tree(&data, reader.objects().kind)?;
+    let each = entries.iter().map(|entry| {
+        let below = entry.mode.is_tree().then(|| entry.oid.to_owned());
+        (entry.filename.to_vec(), below)
+    });
+    Some(each.collect())
 }

@@ -40,7 +40,7 @@ pub use compare::{
 pub use configuration::{Configuration, ConfigurationKey, ConfigurationValues};
 pub use error::RepositoryError;
 pub use gix_hash::ObjectId;
-pub use head::HeadTree;
+pub use head::{HeadTree, paths_gone_from_head};
 pub use keep::{CommittedBlob, ContentQuery, KeepAnswer, NotKeptReason};
 pub use log::{LogEntry, ReferenceLog};
 pub use repository::{Repository, read_index, read_index_file};

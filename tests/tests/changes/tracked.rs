@@ -39,7 +39,7 @@ const LISTED: &str = "python3 -c 'import os, struct; n = 2**32 - 1; os.setxattr(
     \"system.posix_acl_access\", struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHI\", *e) for e in \
     [(1, 6, n), (2, 4, os.getuid()), (4, 4, n), (16, 4, n), (32, 4, n)]))'";
 
-const LOSING: [Case; 26] = [
+const LOSING: [Case; 28] = [
     // A repository that the session makes inside of the one that tracks the file.
     case("true", &["git init -q src", "rm -rf src/target"], "! test -e src/target/mod.rs"),
     case(
@@ -62,6 +62,16 @@ const LOSING: [Case; 26] = [
     case(SUBMODULE, &["rm -rf lib/target"], "! test -e lib/target/mod.rs"),
     // What is committed is tracked, although the index was told otherwise before the session.
     case("git rm -q -r --cached src/target", &["rm -rf src/target"], "! test -e src/target/mod.rs"),
+    case(
+        "git rm -q -r --cached src/target",
+        &["git commit -qm gone", "rm -rf src/target"],
+        "! test -e src/target/mod.rs",
+    ),
+    case(
+        "git rm -q -r --cached src/target",
+        &["git symbolic-ref HEAD refs/heads/none", "rm -rf src/target"],
+        "! test -e src/target/mod.rs",
+    ),
     // A cache of reachability that git believes.
     case("git repack -qad", &["git repack -qadb"], "ls .git/objects/pack/*.bitmap"),
     // What a mode and attributes hide or lose, beside an addition.

@@ -1,7 +1,7 @@
 //! Tests which paths the commit that is checked out has.
 
 use crate::git::Git;
-use palisade_repository::HeadTree;
+use palisade_repository::{HeadTree, paths_gone_from_head};
 
 fn head(git: &Git) -> HeadTree {
     HeadTree::of(git.open())
@@ -39,4 +39,32 @@ fn a_commit_that_can_not_be_read_may_have_everything() {
     let commit = git.commit("first");
     std::fs::remove_file(git.loose(&commit)).unwrap();
     assert!(head(&git).has(b"anything"));
+}
+
+#[test]
+fn paths_that_only_the_earlier_commit_has_are_listed() {
+    let git = Git::new();
+    for path in ["kept/a", "gone/deep/b", "gone/c", "d", "file", "directory/x"] {
+        git.write(path, b"x\n");
+    }
+    git.commit("first");
+    let (_copy, before) = git.snapshot();
+    let gone = |most| {
+        let paths = paths_gone_from_head(&before, &git.open(), most)?;
+        let mut paths: Vec<_> =
+            paths.into_iter().map(|path| String::from_utf8(path).unwrap()).collect();
+        paths.sort();
+        Some(paths)
+    };
+    assert_eq!(gone(0).unwrap(), [""; 0], "the same commit");
+    git.run(&["rm", "-q", "-r", "--cached", "gone", "d"]);
+    assert_eq!(gone(0).unwrap(), [""; 0], "the index does not matter");
+    git.run(&["commit", "-qm", "second"]);
+    assert_eq!(gone(100).unwrap(), ["d", "gone/c", "gone/deep/b"]);
+    assert_eq!(gone(3), None);
+    git.shell("rm -r file directory; mkdir file; touch file/x directory; git add file directory");
+    git.run(&["commit", "-qm", "third"]);
+    assert_eq!(gone(100).unwrap(), ["d", "directory/x", "gone/c", "gone/deep/b"]);
+    git.run(&["symbolic-ref", "HEAD", "refs/heads/none"]);
+    assert_eq!(gone(100).unwrap().len(), 6);
 }

@@ -25,7 +25,7 @@ use palisade_plan::{
 };
 use palisade_repository::{
     Comparison, ObjectChanges, ObjectId, Repository, RepositoryError, StagedEntry, compare,
-    is_stash, lost_staged,
+    is_stash, lost_staged, paths_gone_from_head,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,6 +37,9 @@ const MOST_LOSSES: usize = 100;
 
 /// The maximum number of paths no longer tracked by git that are reported one by one.
 const MOST_UNTRACKED: usize = 1000;
+
+/// The maximum number of entries of trees that are examined to find out what `HEAD` has no more.
+const MOST_HEAD_ENTRIES: usize = 400_000;
 
 /// The maximum number of bytes that what a change stored in git takes in a message, and also what
 /// keeps what git no longer has.
@@ -289,8 +292,13 @@ impl<'a> Repositories<'a> {
         let new = later.entries().iter().filter(is_new);
         let new = new.map(|entry| self.stored(&joined(top, &entry.path), &entry.object));
         Self::note_stored(change, new);
-        for entry in index.entries().iter().filter(|entry| !later.is_tracked(&entry.path)) {
-            let way = joined(top, &entry.path);
+        // What the index listed, and what only the commit that was checked out had.
+        let gone = paths_gone_from_head(was, is, MOST_HEAD_ENTRIES);
+        change.is_cut |= gone.is_none();
+        let gone = gone.iter().flatten().filter(|path| !index.is_tracked(path));
+        let listed = index.entries().iter().map(|entry| &entry.path);
+        for path in listed.chain(gone).filter(|path| !later.is_tracked(path)) {
+            let way = joined(top, path);
             if trees::seen(self.trees.after(), &way).is_none() {
                 continue;
             }
