@@ -46,7 +46,7 @@ const GIT: [TableCase; 11] = [
 ];
 
 /// Plants that editors, shells, agents, build tools and continuous integration run.
-const OTHERS: [TableCase; 14] = [
+const OTHERS: [TableCase; 15] = [
     (
         &[Bash("mkdir -p .forgejo/workflows && echo 'on: push' > .forgejo/workflows/x.yml")],
         "test -e .forgejo/workflows/x.yml",
@@ -65,6 +65,16 @@ const OTHERS: [TableCase; 14] = [
     (
         &[Tool("write_file", r#"{"path": ".github/workflows/x.yml", "content": "on: push\n"}"#)],
         "test -e .github/workflows/x.yml",
+    ),
+    (
+        &[
+            Bash(
+                "mkdir -p node_modules/p/settings; ln -s settings node_modules/p/.cargo; \
+                 printf '[build]\\nrustc-wrapper = \"x\"\\n' > node_modules/p/settings/config.toml",
+            ),
+            Tool("move_file", r#"{"from": "node_modules/p", "to": "tool"}"#),
+        ],
+        "test -e tool/.cargo/config.toml",
     ),
     (&[Bash("mv ci .github")], "test -e .github/workflows/check.yml"),
     (&[Bash("echo 'sh editor/run' > .envrc")], "test -e .envrc"),
@@ -104,7 +114,7 @@ macro_rules! head {
 }
 
 /// Plants in directories that become git's over several calls, or that are not called `.git`.
-const GIT_DIRECTORIES: [TableCase; 16] = [
+const GIT_DIRECTORIES: [TableCase; 17] = [
     (
         &[
             Bash("mkdir -p own/.git/refs"),
@@ -209,6 +219,13 @@ const GIT_DIRECTORIES: [TableCase; 16] = [
             Tool("move_file", r#"{"from": "emb/r", "to": "emb/refs"}"#),
         ],
         "cd emb && git config core.fsmonitor",
+    ),
+    (
+        &[
+            Bash(concat!("mkdir -p emb made/objects made/refs; ", evil!(), "> made/config")),
+            Tool("move_file", r#"{"from": "made", "to": "emb/.git"}"#),
+        ],
+        "test -e emb/.git/config",
     ),
     (
         &[

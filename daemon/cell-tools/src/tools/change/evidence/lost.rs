@@ -85,11 +85,11 @@ impl LostEntry {
 }
 
 /// Replaces renamed directories in the list by the files in them. `meet` is called with the new path
-/// of every renamed file, also where there are too many to be listed, and `unmet` with that of a
-/// directory in which not all of them could be found.
+/// and the type of every renamed file, also where there are too many to be listed, and `unmet` with
+/// the path of a directory in which not all of them could be found.
 pub(super) fn expanded(
     lost: Vec<LostEntry>,
-    mut meet: impl FnMut(&Path),
+    mut meet: impl FnMut(&Path, FileType),
     mut unmet: impl FnMut(&Path),
 ) -> Vec<LostEntry> {
     let mut all = Vec::with_capacity(lost.len());
@@ -99,7 +99,7 @@ pub(super) fn expanded(
             continue;
         };
         if one.seen.kind() != FileType::Directory {
-            meet(to);
+            meet(to, one.seen.kind());
             all.push(one);
             continue;
         }
@@ -121,7 +121,11 @@ pub(super) fn expanded(
 
 /// Lists the files of a renamed directory; one more than `MOST_FILES`, if there are more. `None` if
 /// not all of them could be found.
-fn files(moved: &LostEntry, to: &Path, meet: &mut impl FnMut(&Path)) -> Option<Vec<LostEntry>> {
+fn files(
+    moved: &LostEntry,
+    to: &Path,
+    meet: &mut impl FnMut(&Path, FileType),
+) -> Option<Vec<LostEntry>> {
     let (from, spot) = (moved.spot.path(), &moved.spot);
     let dir = spot.dir().ok()?;
     let (mut files, mut met) = (Vec::new(), 0);
@@ -135,7 +139,7 @@ fn files(moved: &LostEntry, to: &Path, meet: &mut impl FnMut(&Path)) -> Option<V
             return Err(failure(FileErrorKind::TooLarge, None, message));
         }
         let to = Path([&to.0, b"/".as_slice(), part.way].concat());
-        meet(&to);
+        meet(&to, part.seen.kind());
         if files.len() <= MOST_FILES {
             let moved_to = Some(to);
             files.push(LostEntry { moved_to, ..LostEntry::new(&spot.below(part.way), part.seen) });

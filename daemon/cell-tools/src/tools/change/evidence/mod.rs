@@ -54,7 +54,7 @@ pub(super) fn collect(stage: &mut Stage<'_>, before: Option<EarlierTrees>) -> Ev
     }
     let mut unmet = Vec::new();
     let lost = std::mem::take(&mut stage.lost);
-    let meet = |to: &Path| noticed.moved(to, &top);
+    let meet = |to: &Path, kind| noticed.look(to, kind, &top);
     let lost = lost::expanded(lost, meet, |to| unmet.push(to.clone()));
     unmet.into_iter().for_each(|to| noticed.unexamined(to));
     let mut evidence =

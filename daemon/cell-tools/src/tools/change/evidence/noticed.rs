@@ -111,25 +111,24 @@ impl NameEvidence {
         }
     }
 
-    /// Examines the new path of a file in a renamed directory.
-    pub(super) fn moved(&mut self, to: &Path, top: &[u8]) {
-        self.look(to, FileType::RegularFile, top);
-    }
-
     /// Counts a renamed directory as a plant, because it was not possible to examine all names in it.
     pub(super) fn unexamined(&mut self, to: Path) {
         let reader = "a program, if it has a listed name among its many files,".to_owned();
         self.plants.push(PlantedPath { path: to, reader });
     }
 
-    /// Counts every file that is written in a repository as a plant for git.
+    /// Counts every file that is written in a repository as a plant for git, and a directory that
+    /// becomes one.
     pub(super) fn plant_git_files(&mut self, effects: &[Effect], top: &[u8], main: Option<&Path>) {
         for effect in effects {
             let is_left = !matches!(effect.kind, EffectKind::Deleted { .. });
             let way = relative(&effect.path.0, top).unwrap_or_default();
             let is_outside = main.is_some_and(|main| relative(&effect.path.0, &main.0).is_some());
             let is_known = self.plants.iter().any(|plant| plant.path == effect.path);
-            if is_left && (is_outside || git_directory(way).is_some()) && !is_known {
+            let becomes_one = matches!(effect.kind, EffectKind::Moved { .. })
+                && last_name(&effect.path) == b".git";
+            let is_gits = is_outside || becomes_one || git_directory(way).is_some();
+            if is_left && is_gits && !is_known {
                 let (path, reader) = (effect.path.clone(), "git".to_owned());
                 self.plants.push(PlantedPath { path, reader });
             }
