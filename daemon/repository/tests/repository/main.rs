@@ -16,4 +16,5 @@ mod git;
 mod head;
 mod hostile;
 mod keep;
+mod objects;
 mod sequences;
