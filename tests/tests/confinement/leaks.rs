@@ -5,7 +5,7 @@ use palisade_client::Open;
 use palisade_protocol::ErrorCode;
 use palisade_tests::{
     Mode, Sandbox, UNASKED, World, profile_with,
-    rooms::{Rooms, until},
+    rooms::{Rooms, awaited},
 };
 use serde_json::json;
 use std::{collections::BTreeMap, fs, time::Duration};
@@ -52,11 +52,12 @@ fn what_a_call_changes_of_itself_changes_neither_the_daemon_nor_the_next_call() 
             grep SigIgn /proc/self/status; echo $-; grep Cpus_allowed: /proc/self/status";
         let first = sandbox.ok(show);
         assert_eq!(first.lines().next(), Some("0022"));
-        until("cells that wait", || {
-            let cells = Rooms::of(daemon.child.id()).cells;
-            cells.iter().filter(|cell| cell.name == "palisade-cell").count() == 2
+        // A shell that is just being started for the next call looks like a program.
+        let rooms = awaited("cells that wait, and no program", || {
+            let rooms = Rooms::of(daemon.child.id());
+            let waiting = rooms.cells.iter().filter(|cell| cell.name == "palisade-cell").count();
+            (waiting == 2 && rooms.payload.is_empty()).then_some(rooms)
         });
-        let rooms = Rooms::of(daemon.child.id());
         let look = || rooms.all().map(|room| (room.pid, state(room.pid))).collect::<Vec<_>>();
         let before = look();
         let changed = sandbox.ok(&format!("{CHANGE}; {show}"));

@@ -140,10 +140,10 @@ const SEES: [(&str, &[&str]); 24] = [
 /// the launcher, the programs that it starts until they are confined, and what both take from the
 /// broker.
 const PRIVILEGED: [(&str, usize); 7] = [
-    ("daemon/launcher/", 3385),
-    ("daemon/cell-setup/", 4521),
+    ("daemon/launcher/", 3455),
+    ("daemon/cell-setup/", 4540),
     ("daemon/workspace/", 650),
-    ("daemon/plan/", 4413),
+    ("daemon/plan/", 4425),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
     ("daemon/text/", 260),
