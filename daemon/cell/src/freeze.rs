@@ -3,7 +3,11 @@
 
 use crate::tree::ProcessTree;
 use nix::{
-    sys::signal::{Signal, kill},
+    errno::Errno,
+    sys::{
+        ptrace,
+        signal::{Signal, kill},
+    },
     unistd::Pid,
 };
 use std::{
@@ -27,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct FrozenProcesses {
     /// The processes that were stopped before by a process of the call.
     before: BTreeSet<i32>,
+    /// The threads that are held as well.
+    held: BTreeSet<i32>,
 }
 
 impl FrozenProcesses {
@@ -44,9 +50,9 @@ impl FrozenProcesses {
         loop {
             signal(Pid::from_raw(-1), Signal::SIGSTOP);
             if all_stopped(Instant::now() + ATTEMPT)? {
-                return Ok(Self { before });
+                return Ok(Self { before, held: BTreeSet::new() });
             }
-            let frozen = Self { before: before.clone() };
+            let frozen = Self { before: before.clone(), held: BTreeSet::new() };
             frozen.thaw()?;
             if Instant::now() > until {
                 return Err(io::Error::other("its processes could not be stopped in time"));
@@ -55,9 +61,44 @@ impl FrozenProcesses {
         }
     }
 
+    /// Holds every thread as a debugger does. A stopped process can be resumed by a signal, also one
+    /// that the kernel sends for a timer; a held one only by this process.
+    pub(crate) fn hold(&mut self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let threads = living_threads()?;
+            let new: Vec<_> = threads.difference(&self.held).copied().collect();
+            for thread in &new {
+                let pid = Pid::from_raw(*thread);
+                match ptrace::seize(pid, ptrace::Options::PTRACE_O_EXITKILL)
+                    .and_then(|()| ptrace::interrupt(pid))
+                {
+                    // One that has ended meanwhile needs no holding, and is gone from the next list.
+                    Ok(()) | Err(Errno::ESRCH) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                self.held.insert(*thread);
+            }
+            if new.is_empty() && threads.iter().all(|thread| is_held(*thread)) {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sleep(PAUSE);
+        }
+    }
+
     /// Resumes all processes except those that were stopped before. Children are resumed before
     /// their parents, which would otherwise be told that a child is stopped.
     pub(crate) fn thaw(self) -> io::Result<()> {
+        for thread in &self.held {
+            // They are still stopped then, unless somebody resumed them while they were held.
+            match ptrace::detach(Pid::from_raw(*thread), None) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         for pid in processes()?.into_iter().rev().filter(|pid| !self.before.contains(pid)) {
             signal(Pid::from_raw(pid), Signal::SIGCONT);
         }
@@ -103,6 +144,27 @@ fn all_threads_stopped(pid: i32) -> bool {
         let stat = fs::read_to_string(thread.path().join("stat"));
         stat.map_or(true, |stat| matches!(state(&stat), Some('T' | 't' | 'Z' | 'X') | None))
     })
+}
+
+/// Returns every thread of these processes that has not ended.
+fn living_threads() -> io::Result<BTreeSet<i32>> {
+    let mut found = BTreeSet::new();
+    for pid in processes()? {
+        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        let threads = threads.flatten().filter_map(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+            let has_ended = matches!(state(&stat), Some('Z' | 'X') | None);
+            thread.file_name().to_str().filter(|_| !has_ended)?.parse().ok()
+        });
+        found.extend(threads.collect::<Vec<i32>>());
+    }
+    Ok(found)
+}
+
+/// Returns `true` if a thread is held, or has ended.
+fn is_held(thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat"));
+    stat.map_or(true, |stat| matches!(state(&stat), Some('t' | 'Z' | 'X') | None))
 }
 
 /// Returns `true` if the process is stopped.

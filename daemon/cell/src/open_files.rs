@@ -23,11 +23,14 @@ pub(crate) fn explain(errno: Errno, workspace: &Path) -> String {
     if files.len() > MOST_NAMED {
         named.push(format!("{} more", files.len() - MOST_NAMED));
     }
-    if named.is_empty() {
-        return "it, or another job that it has passed a file to, has a file open for writing"
-            .into();
-    }
-    format!("it has files open for writing: {}", named.join(", "))
+    let files = match named.is_empty() {
+        true => "a file that it has passed on is open for writing".to_owned(),
+        false => format!("it has files open for writing: {}", named.join(", ")),
+    };
+    format!(
+        "{files}. They can not be committed while another program runs that may have them too, or \
+         while a process of the job can not be held"
+    )
 }
 
 /// Returns the files of the workspace that are open for writing, each with a process that has it

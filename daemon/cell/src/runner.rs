@@ -256,9 +256,9 @@ impl Runner {
                     watches = uppers.iter().map(|upper| UsageWatch::new(upper, bytes)).collect();
                 }
                 match (request, &mut settling, since) {
-                    (RunRequest::Freeze, Some(settling), Some(since)) => {
+                    (RunRequest::Freeze { may_share }, Some(settling), Some(since)) => {
                         settling.layers.set_since(since);
-                        still = self.freeze(settling.layers)?;
+                        still = self.freeze(settling.layers, may_share)?;
                     }
                     (RunRequest::Thaw, ..) => {
                         if let (Some(program), Some(settling)) = (still.take(), &mut settling) {
@@ -292,12 +292,21 @@ impl Runner {
     }
 
     /// Stops every process, makes what they wrote read-only, and replies that it did or why it could
-    /// not.
-    fn freeze(&self, layers: &mut Layers) -> Result<Option<FrozenProgram>, RunnerError> {
+    /// not. If files are open for writing, the processes are held instead.
+    fn freeze(
+        &self,
+        layers: &mut Layers,
+        may_share: bool,
+    ) -> Result<Option<FrozenProgram>, RunnerError> {
         kernel::ignore_file_size_signal();
         match FrozenProcesses::freeze(self.tree) {
-            Ok(frozen) => {
+            Ok(mut frozen) => {
                 layers.access = overlays::make_read_only(&self.control, ProgramState::Frozen);
+                if layers.access == LayerAccess::Refused(Errno::BUSY) && !may_share {
+                    // Nobody else can have the files that are open.
+                    let held = frozen.hold();
+                    layers.access = held.map_or(layers.access, |()| LayerAccess::Held);
+                }
                 if let LayerAccess::Refused(errno) = layers.access {
                     let why = open_files::explain(errno, &layers.path);
                     self.thaw(frozen, layers)?;
@@ -379,8 +388,10 @@ impl Runner {
                 Ok(Some(running))
             }
             // The program ended by itself just before.
-            (RunRequest::Signal(_) | RunRequest::Freeze | RunRequest::Thaw, None) => Ok(None),
-            (RunRequest::Freeze | RunRequest::Thaw, Some(_)) => {
+            (RunRequest::Signal(_) | RunRequest::Freeze { .. } | RunRequest::Thaw, None) => {
+                Ok(None)
+            }
+            (RunRequest::Freeze { .. } | RunRequest::Thaw, Some(_)) => {
                 Err(RunnerError::Order("only a transaction's program stands still"))
             }
         }

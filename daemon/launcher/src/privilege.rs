@@ -143,13 +143,11 @@ fn missing(effective: &CapsHashSet) -> Option<String> {
 }
 
 /// Enters a user namespace in which this user is mapped to itself and has capabilities over what it
-/// creates there, and a mount namespace that belongs to it: without one, the kernel does not let
-/// the launcher change an overlay. What is mounted on the host later appears there too, where the
-/// host shares its mounts.
+/// creates there.
 fn enter_user_namespace() -> Result<(), String> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let why = hindrance::of_user_namespaces;
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
+    unshare(CloneFlags::CLONE_NEWUSER)
         .map_err(|error| format!("unshare: {}; {}", io::Error::from(error), why()))?;
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("write {file}: {error}; {}", why()))
@@ -158,6 +156,10 @@ fn enter_user_namespace() -> Result<(), String> {
     write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
     bound_watches();
+    // A launcher needs a mount namespace of its own to change overlays. What is mounted on the host
+    // later appears there too, where the host shares its mounts. If the kernel refuses this, it also
+    // refuses it to cells: then there are no overlays, and the facts say why.
+    unshare(CloneFlags::CLONE_NEWNS).unwrap_or_default();
     Ok(())
 }
 

@@ -127,7 +127,10 @@ pub enum RunRequest {
     Signal(i32),
     /// Stop every process of the call, so that its changes up to now can be committed. Valid only
     /// in a transaction. The answer is [`RunReply::Frozen`], unless the program has just ended.
-    Freeze,
+    Freeze {
+        /// True if the call may have passed files to programs that are not stopped.
+        may_share: bool,
+    },
     /// Let the stopped processes continue.
     Thaw,
 }

@@ -42,6 +42,8 @@ pub enum LayerAccess {
     Writable,
     /// The kernel lets nobody write, whatever descriptors they have.
     ReadOnly,
+    /// Files are open for writing, and all processes that can have them are held.
+    Held,
     /// They could not be made read-only. `EBUSY` means that a file is still open for writing.
     Refused(Errno),
 }

@@ -276,28 +276,89 @@ fn a_process_that_is_resumed_during_the_review_can_not_write() {
     }
 }
 
+/// Has a file open, and writes into it whenever it is resumed.
+const HOLDER: &str = r#"exec python3 -u -c '
+import os, signal, sys, threading
+file = os.open("made", os.O_CREAT | os.O_RDWR)
+os.write(file, b"good\n")
+def write(*_):
+    os.pwrite(file, b"evil\n", 0)
+    print("written")
+signal.signal(signal.SIGCONT, write)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCONT])
+os.remove("victim")
+print("ready")
+for line in sys.stdin: pass'"#;
+
 #[test]
-fn a_job_that_has_files_open_for_writing_is_not_committed_until_it_closes_them() {
+fn a_process_that_has_a_file_open_is_held_whoever_resumes_it() {
+    for mode in Mode::all() {
+        let desk = desk(mode);
+        desk.attach();
+        desk.file("victim", "precious\n");
+        let mark = processes::mark();
+        let line = format!("{HOLDER} {mark}");
+        let job = desk.sandbox.start_job(json!({"command": line, "input": true}));
+        let printed = |text: &str| {
+            until(text, || {
+                let output = desk.sandbox.done("job_output", json!({"job": job})).output;
+                output.ends_with(text)
+            });
+        };
+        printed("ready\n");
+        let [holder] = &processes::marked(&mark)[..] else { panic!("one process") };
+        let pid = nix::unistd::Pid::from_raw(holder.pid);
+        let call = desk.sandbox.session.call("job_commit", json!({"job": job}));
+        let (result, requests) = desk.during(async { call.await.unwrap() }, async |request| {
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
+            for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+                let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+                let (_, state) = stat.rsplit_once(") ").unwrap();
+                assert!(state.starts_with("t "), "{mode:?}: {state}");
+            }
+            desk.operator.answer(request, Answer::approve()).await.unwrap();
+        });
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert_eq!(requests.len(), 1, "{mode:?}");
+        assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
+        // The control: it goes on, and what it writes then is committed.
+        printed("written\n");
+        let result = desk.sandbox.call("job_commit", json!({"job": job}));
+        assert!(result.success, "{mode:?}: {:?}", result.error);
+        assert_eq!(desk.text("made").as_deref(), Some("evil\n"), "{mode:?}");
+    }
+}
+
+#[test]
+fn open_files_that_another_program_may_have_too_are_not_committed() {
     for mode in Mode::all() {
         let desk = desk(mode);
         let mut steps = Steps::shell(&desk);
+        let other = desk.sandbox.start_job(json!({"command": "exec sleep 1000"}));
         steps.run("echo one >a; exec 7>>log 8<a; echo line >&7");
         let error = steps.commit().error.unwrap();
         assert_eq!(error.code, ErrorCode::LimitReached, "{mode:?}: {error}");
-        assert!(
-            error.message.contains("it has files open for writing: \"log\" (process "),
-            "{error}"
-        );
+        let named = "it has files open for writing: \"log\" (process ";
+        assert!(error.message.contains(named), "{error}");
         assert_eq!((desk.text("a"), desk.text("log")), (None, None), "{mode:?}");
-        // It goes on, and can write.
-        steps.run("echo more >&7; echo two >>a; exec 7>&-");
+        // It goes on and can write, and is committed once the file is closed.
+        steps.run("echo more >&7; exec 7>&-");
         steps.committed();
-        assert_eq!(desk.text("a").as_deref(), Some("one\ntwo\n"), "{mode:?}");
+        assert_eq!(desk.text("a").as_deref(), Some("one\n"), "{mode:?}");
         assert_eq!(desk.text("log").as_deref(), Some("line\nmore\n"), "{mode:?}");
-        // What is open at its end is closed then.
-        steps.run("exec 7>>log; echo last >&7");
-        assert!(steps.end().transaction.unwrap().committed, "{mode:?}");
-        assert_eq!(desk.text("log").as_deref(), Some("line\nmore\nlast\n"), "{mode:?}");
+        // Alone it is committed again and again, with its file open.
+        assert!(desk.sandbox.done("job_kill", json!({"job": other})).success);
+        steps.run("exec 7>>log");
+        for word in ["x", "y"] {
+            steps.run(&format!("echo {word} >&7; echo {word} >b"));
+            steps.committed();
+            assert!(desk.text("log").unwrap().ends_with(&format!("{word}\n")), "{mode:?}");
+            assert_eq!(desk.text("b"), Some(format!("{word}\n")), "{mode:?}");
+        }
+        assert!(steps.end().transaction.is_none_or(|changes| changes.effects.is_empty()));
+        assert_eq!(desk.text("log").as_deref(), Some("line\nmore\nx\ny\n"), "{mode:?}");
     }
 }
 

@@ -143,7 +143,7 @@ const PRIVILEGED: [(&str, usize); 7] = [
     ("daemon/launcher/", 3455),
     ("daemon/cell-setup/", 4540),
     ("daemon/workspace/", 650),
-    ("daemon/plan/", 4425),
+    ("daemon/plan/", 4430),
     ("daemon/channel/", 400),
     ("daemon/programs/", 350),
     ("daemon/text/", 260),

@@ -6,7 +6,7 @@ use crate::{
     base::{
         error::CallError,
         outcome::Outcome,
-        task::{JobNumber, RefusalAction},
+        task::{JobNumber, RefusalAction, RouteChoice, Task},
     },
     cells::{
         context::Context,
@@ -96,10 +96,22 @@ impl CommitContext<'_> {
         outcome
     }
 
+    /// Returns `true` if the job may have passed open files to a program that is not frozen: to
+    /// another job, or to another session by a socket in a place that both can reach. The session's
+    /// other calls do not run meanwhile.
+    fn may_share_files(&self) -> bool {
+        let unsettled = &self.held.unsettled;
+        let session = &unsettled.context.session;
+        let is_other = |job: &Arc<Job>| job.number != self.job.number && !job.is_over();
+        let watches = matches!(&unsettled.task, Task::Run(run) if run.route == RouteChoice::Watch);
+        watches || session.profile.writes_beyond() || session.jobs.all().iter().any(is_other)
+    }
+
     /// Freezes the job's processes.
     async fn freeze(&mut self) -> Result<(), CallError> {
         let over = CallError::JobOver(self.job.number);
-        if self.requests.send(RunRequest::Freeze).await.is_err() {
+        let freeze = RunRequest::Freeze { may_share: self.may_share_files() };
+        if self.requests.send(freeze).await.is_err() {
             return Err(over);
         }
         tokio::select! {

@@ -114,7 +114,7 @@ fn settle_root(
 /// judged.
 fn refuse_writable(layers: &Layers) -> Result<(), FileError> {
     let (kind, errno, message) = match layers.access {
-        LayerAccess::ReadOnly => return Ok(()),
+        LayerAccess::ReadOnly | LayerAccess::Held => return Ok(()),
         LayerAccess::Writable => (
             FileErrorKind::FileSystem,
             None,
