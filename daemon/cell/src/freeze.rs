@@ -79,7 +79,8 @@ impl FrozenProcesses {
                 }
                 self.held.insert(*thread);
             }
-            if new.is_empty() && threads.iter().all(|thread| is_held(*thread)) {
+            if new.is_empty() && threads.iter().all(|thread| is_held(*thread) || has_ended(*thread))
+            {
                 return Ok(());
             }
             if Instant::now() > until {
@@ -92,13 +93,7 @@ impl FrozenProcesses {
     /// Resumes all processes except those that were stopped before. Children are resumed before
     /// their parents, which would otherwise be told that a child is stopped.
     pub(crate) fn thaw(self) -> io::Result<()> {
-        for thread in &self.held {
-            // They are still stopped then, unless somebody resumed them while they were held.
-            match ptrace::detach(Pid::from_raw(*thread), None) {
-                Ok(()) | Err(Errno::ESRCH) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.held.iter().try_for_each(|thread| release(*thread))?;
         for pid in processes()?.into_iter().rev().filter(|pid| !self.before.contains(pid)) {
             signal(Pid::from_raw(pid), Signal::SIGCONT);
         }
@@ -146,31 +141,52 @@ fn all_threads_stopped(pid: i32) -> bool {
     })
 }
 
+/// Ends the holding of a thread. It is still stopped then, unless somebody resumed it meanwhile.
+fn release(thread: i32) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match ptrace::detach(Pid::from_raw(thread), None) {
+            Ok(()) => return Ok(()),
+            Err(Errno::ESRCH) if !has_ended(thread) && Instant::now() < until => {
+                // It is only about to be held.
+                sleep(PAUSE);
+            }
+            Err(Errno::ESRCH) if has_ended(thread) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Returns every thread of these processes that has not ended.
 fn living_threads() -> io::Result<BTreeSet<i32>> {
     let mut found = BTreeSet::new();
     for pid in processes()? {
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        let threads = threads.flatten().filter_map(|thread| {
-            let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-            let has_ended = matches!(state(&stat), Some('Z' | 'X') | None);
-            thread.file_name().to_str().filter(|_| !has_ended)?.parse().ok()
-        });
-        found.extend(threads.collect::<Vec<i32>>());
+        let threads = threads.flatten();
+        let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+        found.extend(threads.filter(|thread| !has_ended(*thread)));
     }
     Ok(found)
 }
 
-/// Returns `true` if a thread is held, or has ended.
+/// Returns `true` if a thread is held.
 fn is_held(thread: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{thread}/stat"));
-    stat.map_or(true, |stat| matches!(state(&stat), Some('t' | 'Z' | 'X') | None))
+    state_of(thread) == Some('t')
+}
+
+/// Returns `true` if a thread has ended.
+fn has_ended(thread: i32) -> bool {
+    matches!(state_of(thread), Some('Z' | 'X') | None)
+}
+
+/// Returns the state letter of a thread; `None` if it is gone.
+fn state_of(thread: i32) -> Option<char> {
+    state(&fs::read_to_string(format!("/proc/{thread}/stat")).ok()?)
 }
 
 /// Returns `true` if the process is stopped.
 fn is_stopped(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| state(&stat) == Some('T'))
+    state_of(pid) == Some('T')
 }
 
 /// Returns the state letter of a `stat` line. It follows the last `) `, because the process name

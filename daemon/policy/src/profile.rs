@@ -263,6 +263,15 @@ impl Profile {
         }
     }
 
+    /// Returns `true` if its sessions are in the network of the host, with their abstract sockets.
+    #[must_use]
+    pub fn is_in_hosts_network(&self) -> bool {
+        match self.settings.net.mode.value {
+            NetMode::None | NetMode::Loopback | NetMode::Domains => false,
+            NetMode::Ports => true,
+        }
+    }
+
     /// Returns `true` if the profile hides names in the workspace.
     #[must_use]
     pub const fn hides(&self) -> bool {

@@ -104,7 +104,9 @@ impl CommitContext<'_> {
         let session = &unsettled.context.session;
         let is_other = |job: &Arc<Job>| job.number != self.job.number && !job.is_over();
         let watches = matches!(&unsettled.task, Task::Run(run) if run.route == RouteChoice::Watch);
-        watches || session.profile.writes_beyond() || session.jobs.all().iter().any(is_other)
+        let profile = &session.profile;
+        let shares_place = profile.writes_beyond() || profile.is_in_hosts_network();
+        watches || shares_place || session.jobs.all().iter().any(is_other)
     }
 
     /// Freezes the job's processes.
