@@ -47,6 +47,7 @@ pub(crate) struct OverlayInputs<'a> {
 #[derive(Debug)]
 pub(crate) struct MountedOverlays {
     pub(crate) layers: Layers,
+    /// The mounts of those that take writes.
     pub(crate) mounts: Vec<OwnedFd>,
 }
 
@@ -121,7 +122,8 @@ pub(crate) fn lay(
         access: LayerAccess::Writable,
     };
     let mut all = layers(path, lower, upper);
-    let mut mounts = vec![merged];
+    // One without an upper layer is always read-only.
+    let mut mounts: Vec<_> = writes.map(|_| merged).into_iter().collect();
     if let (Some((main, made)), Some(merged)) = (main, merged_main) {
         attach(&merged, &main.path)?;
         mounts.push(merged);
