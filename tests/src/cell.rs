@@ -239,7 +239,9 @@ impl Cell {
         let network = receipt.network.clone();
         if role == Role::Transaction {
             let control = control.as_fd().try_clone_to_owned().expect("a descriptor");
-            std::thread::spawn(move || change_overlays(&Datagrams::new(control)));
+            // An ordinary user's cells are in the user namespace of the shell that started them.
+            let shell = files.as_ref().map(|files| files.0.id()).filter(|_| !is_root());
+            std::thread::spawn(move || change_overlays(&Datagrams::new(control), shell));
         }
         Ok(Self {
             child,
@@ -359,18 +361,45 @@ impl Cell {
     }
 }
 
+/// Changes the overlay that is its descriptor 3, in the user namespace of a process and in a mount
+/// namespace of its own. Its status is the error number.
+const CHANGE_OVERLAY: &str = "import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def done(result):
+    if result < 0: sys.exit(ctypes.get_errno())
+    return result
+done(libc.setns(os.open(f'/proc/{sys.argv[1]}/ns/user', os.O_RDONLY), 0x10000000))
+done(libc.unshare(0x20000))
+context = done(libc.syscall(433, 3, b'', 8))
+done(libc.syscall(431, context, 0, sys.argv[2].encode(), None, 0))
+done(libc.syscall(431, context, 7, None, None, 0))";
+
+fn change_overlay(mount: &OwnedFd, flag: &str, shell: Option<u32>) -> Result<(), i32> {
+    if let Some(shell) = shell {
+        // Python does not start on a directory.
+        let python = "exec python3 -c \"$@\" 3<&0 </dev/null";
+        let status = Command::new("bash")
+            .args(["-c", python, "bash", CHANGE_OVERLAY, &shell.to_string(), flag])
+            .stdin(mount.try_clone().expect("a descriptor"))
+            .status();
+        let errno = status.expect("python3").code().expect("it ends by itself");
+        return if errno == 0 { Ok(()) } else { Err(errno) };
+    }
+    let change = || {
+        let context = fspick(mount, "", FsPickFlags::FSPICK_EMPTY_PATH)?;
+        fsconfig_set_flag(&context, flag)?;
+        fsconfig_reconfigure(&context)
+    };
+    change().map_err(|errno: rustix::io::Errno| errno.raw_os_error())
+}
+
 /// Does for a transaction's process what the launcher does: makes its overlays read-only when it asks
 /// for that.
-fn change_overlays(control: &Datagrams) {
+fn change_overlays(control: &Datagrams, shell: Option<u32>) {
     let Ok(Some((Report::Overlays, mounts))) = control.receive::<Report>() else { return };
     while let Ok(Some((mode, _))) = control.receive::<OverlayMode>() {
         let flag = if mode == OverlayMode::ReadOnly { "ro" } else { "rw" };
-        let done = mounts.iter().try_for_each(|mount| {
-            let context = fspick(mount, "", FsPickFlags::FSPICK_EMPTY_PATH)?;
-            fsconfig_set_flag(&context, flag)?;
-            fsconfig_reconfigure(&context)
-        });
-        let done = done.map_err(|errno: rustix::io::Errno| errno.raw_os_error());
+        let done = mounts.iter().try_for_each(|mount| change_overlay(mount, flag, shell));
         if control.send(&OverlayReply { done }, &[]).is_err() {
             return;
         }
