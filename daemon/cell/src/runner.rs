@@ -2,11 +2,10 @@
 //! when a program ends, everything that it started can be found and ended too. One thread. Runs in
 //! the cell.
 
+mod frozen;
+
 use crate::{
-    freeze::FrozenProcesses,
     lookup::Lookup,
-    open_files,
-    overlays::{self, ProgramState},
     record::Recorder,
     spare::{self, Spares, Taken},
     streams::ProgramStreams,
@@ -24,17 +23,13 @@ use palisade_cell_setup::{
     recording::RecordingRules,
     records,
 };
-use palisade_cell_tools::{
-    change_time,
-    files::{PendingInput, settle_one},
-    usage::UsageWatch,
-};
+use palisade_cell_tools::{change_time, files::settle_one, usage::UsageWatch};
 use palisade_channel::{Channel, Datagrams};
 use palisade_plan::{
     Path, Upper,
     cell::{End, PrepareShell, Run, RunReply, RunRequest, Streams},
 };
-use palisade_workspace::{ChangeTime, LayerAccess, Layers, View, memory_file};
+use palisade_workspace::{ChangeTime, Layers, View, memory_file};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
@@ -189,15 +184,6 @@ fn watched(layers: &Layers) -> Result<Vec<OwnedFd>, RunnerError> {
     }
 }
 
-/// A frozen program.
-struct FrozenProgram {
-    frozen: FrozenProcesses,
-    /// The program's file mode mask, which it shares with the runner.
-    umask: Mode,
-    /// Input that may still arrive on the channel for its commit.
-    pending: PendingInput,
-}
-
 /// The events that a wait returned.
 struct WaitEvents {
     request: bool,
@@ -280,47 +266,6 @@ impl Runner {
                 // What is left of the program's mask must not become the commit's.
                 rustix::process::umask(COMMIT_UMASK);
                 return Ok(ServeEnd::Ran(since));
-            }
-        }
-    }
-
-    /// Lets every process continue.
-    fn thaw(&self, frozen: FrozenProcesses, layers: &mut Layers) -> Result<(), RunnerError> {
-        overlays::make_writable(&self.control).map_err(kernel("let overlays be written again"))?;
-        layers.access = LayerAccess::Writable;
-        frozen.thaw().map_err(kernel("let processes go on"))
-    }
-
-    /// Stops every process, makes what they wrote read-only, and replies that it did or why it could
-    /// not. If files are open for writing, the processes are held instead.
-    fn freeze(
-        &self,
-        layers: &mut Layers,
-        may_share: bool,
-    ) -> Result<Option<FrozenProgram>, RunnerError> {
-        kernel::ignore_file_size_signal();
-        match FrozenProcesses::freeze(self.tree) {
-            Ok(mut frozen) => {
-                layers.access = overlays::make_read_only(&self.control, ProgramState::Frozen);
-                if layers.access == LayerAccess::Refused(Errno::BUSY) && !may_share {
-                    // Nobody else can have the files that are open.
-                    let held = frozen.hold();
-                    layers.access = held.map_or(layers.access, |()| LayerAccess::Held);
-                }
-                if let LayerAccess::Refused(errno) = layers.access {
-                    let why = open_files::explain(errno, &layers.path);
-                    self.thaw(frozen, layers)?;
-                    self.reply(&RunReply::Frozen(Some(why)))?;
-                    return Ok(None);
-                }
-                layers.remember_commits();
-                let umask = rustix::process::umask(COMMIT_UMASK);
-                self.reply(&RunReply::Frozen(None))?;
-                Ok(Some(FrozenProgram { frozen, umask, pending: PendingInput::default() }))
-            }
-            Err(error) => {
-                self.reply(&RunReply::Frozen(Some(error.to_string())))?;
-                Ok(None)
             }
         }
     }

@@ -222,6 +222,24 @@ fn its_processes_stand_still_while_it_is_reviewed_and_go_on_as_they_were() {
     }
 }
 
+/// Starts a program as a job; returns the job and its process once it is ready.
+fn start_resumable(desk: &Desk, program: &str) -> (u64, nix::unistd::Pid) {
+    let mark = processes::mark();
+    let line = format!("{program} {mark}");
+    let job = desk.sandbox.start_job(json!({"command": line, "input": true}));
+    await_end(desk, job, "ready\n");
+    let [process] = &processes::marked(&mark)[..] else { panic!("one process") };
+    (job, nix::unistd::Pid::from_raw(process.pid))
+}
+
+/// Waits until a job's output ends with a text.
+fn await_end(desk: &Desk, job: u64, text: &str) {
+    until(text, || {
+        let output = desk.sandbox.done("job_output", json!({"job": job})).output;
+        output.ends_with(text)
+    });
+}
+
 /// Tries to write a file whenever it is resumed, and prints what came of it.
 const WRITER: &str = r#"exec python3 -u -c '
 import errno, os, signal, sys
@@ -243,18 +261,7 @@ fn a_process_that_is_resumed_during_the_review_can_not_write() {
         let desk = desk(mode);
         desk.attach();
         desk.file("victim", "precious\n");
-        let mark = processes::mark();
-        let line = format!("{WRITER} {mark}");
-        let job = desk.sandbox.start_job(json!({"command": line, "input": true}));
-        let printed = |text: &str| {
-            until(text, || {
-                let output = desk.sandbox.done("job_output", json!({"job": job})).output;
-                output.ends_with(text)
-            });
-        };
-        printed("ready\n");
-        let [writer] = &processes::marked(&mark)[..] else { panic!("one process") };
-        let writer = nix::unistd::Pid::from_raw(writer.pid);
+        let (job, writer) = start_resumable(&desk, WRITER);
         let call = desk.sandbox.session.call("job_commit", json!({"job": job}));
         let (result, requests) = desk.during(async { call.await.unwrap() }, async |request| {
             nix::sys::signal::kill(writer, nix::sys::signal::Signal::SIGCONT).unwrap();
@@ -269,7 +276,7 @@ fn a_process_that_is_resumed_during_the_review_can_not_write() {
         assert_eq!(requests.len(), 1, "{mode:?}");
         assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
         // The control: it goes on, and what it writes then is committed.
-        printed("written\n");
+        await_end(&desk, job, "written\n");
         let status = desk.sandbox.call("job_commit", json!({"job": job}));
         assert!(status.success, "{mode:?}: {:?}", status.error);
         assert_eq!(desk.text("made").as_deref(), Some("evil\n"), "{mode:?}");
@@ -298,18 +305,7 @@ fn a_process_that_has_a_file_open_is_held_whoever_resumes_it() {
         let desk = desk(mode);
         desk.attach();
         desk.file("victim", "precious\n");
-        let mark = processes::mark();
-        let line = format!("{HOLDER} {mark}");
-        let job = desk.sandbox.start_job(json!({"command": line, "input": true}));
-        let printed = |text: &str| {
-            until(text, || {
-                let output = desk.sandbox.done("job_output", json!({"job": job})).output;
-                output.ends_with(text)
-            });
-        };
-        printed("ready\n");
-        let [holder] = &processes::marked(&mark)[..] else { panic!("one process") };
-        let pid = nix::unistd::Pid::from_raw(holder.pid);
+        let (job, pid) = start_resumable(&desk, HOLDER);
         let call = desk.sandbox.session.call("job_commit", json!({"job": job}));
         let (result, requests) = desk.during(async { call.await.unwrap() }, async |request| {
             nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
@@ -324,7 +320,7 @@ fn a_process_that_has_a_file_open_is_held_whoever_resumes_it() {
         assert_eq!(requests.len(), 1, "{mode:?}");
         assert_eq!(desk.text("made").as_deref(), Some("good\n"), "{mode:?}");
         // The control: it goes on, and what it writes then is committed.
-        printed("written\n");
+        await_end(&desk, job, "written\n");
         let result = desk.sandbox.call("job_commit", json!({"job": job}));
         assert!(result.success, "{mode:?}: {:?}", result.error);
         assert_eq!(desk.text("made").as_deref(), Some("evil\n"), "{mode:?}");
